@@ -1,0 +1,325 @@
+//! What a client may ask a wing, and what it answers.
+//!
+//! These are wire types. What users see as JSON is made from them at the edge.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::WingLabel;
+use crate::session::{Exit, Winsize};
+
+/// A request to a wing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Who and what the wing is.
+    WingInfo,
+    /// All sessions: living, lost and ended.
+    Sessions,
+    /// Starts a session. Acts once for its request id.
+    Start(StartSession),
+    /// Ends a session's whole process tree. Acts once for its request id.
+    Kill {
+        /// Id, name or unique prefix of the id.
+        session: String,
+    },
+    /// Gives a session another name. Acts once for its request id.
+    Rename {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// The name it gets.
+        name: String,
+    },
+    /// The screen as text.
+    Screen {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// Lines of scrollback before the screen, at most [`crate::limits::MAX_READ_LINES`].
+        scrollback: u32,
+    },
+    /// A page of the output as it was printed.
+    Output {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// Offset of the first byte wanted.
+        from: u64,
+        /// Most bytes wanted, at most [`crate::limits::MAX_RAW_PAGE`].
+        max: u32,
+    },
+}
+
+impl Request {
+    /// Whether doing it twice differs from doing it once.
+    pub fn is_acting(&self) -> bool {
+        match self {
+            Request::Start(_) | Request::Kill { .. } | Request::Rename { .. } => true,
+            Request::WingInfo
+            | Request::Sessions
+            | Request::Screen { .. }
+            | Request::Output { .. } => false,
+        }
+    }
+}
+
+/// A wing's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// To [`Request::WingInfo`].
+    WingInfo(WingInfo),
+    /// To [`Request::Sessions`].
+    Sessions(Vec<SessionRecord>),
+    /// To [`Request::Start`], [`Request::Kill`] and [`Request::Rename`]: the session afterwards.
+    Session(Box<SessionRecord>),
+    /// To [`Request::Screen`].
+    Screen(ScreenText),
+    /// To [`Request::Output`].
+    Output(OutputPage),
+}
+
+/// Who and what a wing is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WingInfo {
+    /// What it calls itself.
+    pub label: WingLabel,
+    /// The machine's host name.
+    pub hostname: String,
+    /// Operating system and architecture, as `linux/x86_64`.
+    pub platform: String,
+    /// The version of wingthing it runs.
+    pub version: String,
+    /// How it decides whom to admit: `approve`, `relay` or `locked`.
+    pub admission: String,
+    /// Living sessions.
+    pub sessions: u32,
+}
+
+/// What to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartSession {
+    /// The session's name; the wing makes one when there is none.
+    pub name: Option<String>,
+    /// The command and its arguments; the login shell when empty.
+    pub command: Vec<String>,
+    /// Where it starts; the wing's default when there is none.
+    pub cwd: Option<String>,
+    /// Variables for it beyond the wing's own.
+    pub env: Vec<(String, String)>,
+    /// Its terminal's first size.
+    pub size: Winsize,
+}
+
+/// A session as it is listed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// Immutable id.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// What kind of program it runs.
+    pub kind: SessionKind,
+    /// The agent's name, for an agent.
+    pub agent: Option<String>,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Where it was started.
+    pub cwd: String,
+    /// Its state.
+    pub status: SessionStatus,
+    /// What holds it.
+    pub isolation: Isolation,
+    /// The program's process id, as the host sees it.
+    pub pid: Option<u32>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at_ms: u64,
+    /// Who made it.
+    pub created_by: Principal,
+    /// Its terminal's size.
+    pub size: Winsize,
+    /// Bytes it printed in all.
+    pub bytes_written: u64,
+    /// Its terminal's title.
+    pub title: String,
+    /// What it wants its user for, if it does: `bell` or `notify`.
+    pub attention: Option<String>,
+    /// Clients that are attached.
+    pub clients: u32,
+    /// Who may type.
+    pub writer: Option<Principal>,
+    /// How it ended.
+    pub exit: Option<Exit>,
+    /// Things its user should know, each one sentence.
+    pub notes: Vec<String>,
+}
+
+/// What kind of program a session runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionKind {
+    /// The login shell.
+    Shell,
+    /// A command given by its user.
+    Command,
+    /// An AI agent by its profile.
+    Agent,
+}
+
+/// A session's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionStatus {
+    /// Its process is being made.
+    Starting,
+    /// Its program runs.
+    Running,
+    /// Its program is stopped.
+    Frozen,
+    /// Its program ended by itself.
+    Exited,
+    /// Its program was ended by a signal.
+    Killed,
+    /// Its supervisor is gone without a record of the end.
+    Lost,
+}
+
+impl SessionStatus {
+    /// Whether the session still has a process.
+    pub fn is_living(self) -> bool {
+        match self {
+            SessionStatus::Starting | SessionStatus::Running | SessionStatus::Frozen => true,
+            SessionStatus::Exited | SessionStatus::Killed | SessionStatus::Lost => false,
+        }
+    }
+}
+
+/// What boundary holds a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Nothing but the user's own rights.
+    None,
+    /// Namespaces of the kernel.
+    Namespace,
+    /// A container.
+    Container,
+    /// A virtual machine.
+    Vm,
+    /// The sandbox of macOS.
+    Seatbelt,
+    /// The machine around it, as its user said.
+    OuterBoundary,
+}
+
+/// Who does something to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Principal {
+    /// How they came.
+    pub kind: PrincipalKind,
+    /// Who: a user name, or a client key.
+    pub id: String,
+}
+
+/// How somebody came to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PrincipalKind {
+    /// The command line on the same machine.
+    Cli,
+    /// A client through a relay.
+    Client,
+    /// A program through MCP.
+    Mcp,
+}
+
+/// A screen as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenText {
+    /// The session's id.
+    pub id: String,
+    /// Lines, oldest first: scrollback, then the screen.
+    pub lines: Vec<String>,
+    /// How many of the lines are scrollback.
+    pub scrollback: u32,
+    /// Cursor row on the screen, from 0.
+    pub cursor_row: u16,
+    /// Cursor column, from 0.
+    pub cursor_col: u16,
+    /// Whether the cursor shows.
+    pub cursor_visible: bool,
+    /// The terminal's size.
+    pub size: Winsize,
+    /// The terminal's title.
+    pub title: String,
+    /// Modes that are on, by name.
+    pub modes: Vec<String>,
+    /// Output offset that this is the state of.
+    pub offset: u64,
+    /// Offset of the oldest output byte that is still kept; 0 when nothing was cut.
+    pub truncated_before: u64,
+}
+
+/// A piece of a session's output, as it was printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputPage {
+    /// The session's id.
+    pub id: String,
+    /// Offset of the first byte here; later than asked when older output was dropped.
+    pub offset: u64,
+    /// Offset after the newest byte that there is.
+    pub end: u64,
+    /// Offset of the oldest byte that is still kept.
+    pub truncated_before: u64,
+    /// The bytes.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// Why a request was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The kind, which decides the exit code of a command.
+    pub kind: FailureKind,
+    /// What failed and why, in one sentence.
+    pub message: String,
+    /// One thing to try.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Adds one thing to try.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Kinds of failure, by what the asker can do about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// It was tried and did not work.
+    Failed,
+    /// The request is wrong in itself.
+    Invalid,
+    /// No session of that name, or more than one.
+    NotFound,
+    /// Not allowed.
+    Refused,
+    /// The session's process does not answer.
+    Unreachable,
+    /// It took too long.
+    TimedOut,
+    /// The command does not exist.
+    CommandNotFound,
+    /// The command cannot be run.
+    CommandNotRunnable,
+    /// A guard could not be set up.
+    NotEnforced,
+}
