@@ -42,6 +42,9 @@ pub const EXPIRED_TOKEN: &str = "expired_token";
 /// What a roost says of itself to anyone; the dialler pins it at login.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoostInfo {
+    /// Its own origin: what link proofs name. A client that knows it by another URL stops,
+    /// but for two names of the same loopback port.
+    pub origin: String,
     /// Where links are dialled, as `HOST:PORT` in UDP.
     pub quic_addr: String,
     /// SHA-256 of the link certificate's public key (SubjectPublicKeyInfo, RFC 7469 section 2.4).

@@ -47,6 +47,16 @@ pub fn encode<T: Serialize>(value: &T, max: usize) -> Result<Vec<u8>, EncodeErro
     Ok(bytes)
 }
 
+/// Encodes a value into the front of a buffer and returns how many bytes it took.
+///
+/// # Errors
+/// [`EncodeError::Unencodable`] when the buffer is too small.
+pub fn encode_into<T: Serialize>(value: &T, buffer: &mut [u8]) -> Result<usize, EncodeError> {
+    postcard::to_slice(value, buffer)
+        .map(|used| used.len())
+        .map_err(|_| EncodeError::Unencodable)
+}
+
 /// Decodes exactly one value from at most `max` bytes.
 ///
 /// # Errors

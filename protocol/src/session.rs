@@ -27,11 +27,6 @@ pub enum ClientMessage {
     },
     /// The client's terminal has this size.
     Resize(Winsize),
-    /// The client showed the output up to this offset.
-    Shown {
-        /// Offset after the last byte shown.
-        output: u64,
-    },
     /// The client leaves; the session goes on.
     Detach,
 }

@@ -1,0 +1,627 @@
+//! The bytes of every message, pinned: one sample at least of every variant.
+//!
+//! `WT_BLESS=1 cargo test -p wt-protocol --test vectors` writes the file anew. Lines may
+//! be added to it; a line that changes breaks every end that is already installed.
+//!
+//! A variant without a sample does not compile: [`samples!`] matches on all of them.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use core::fmt::Debug;
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use wt_protocol::codec::{decode, encode};
+use wt_protocol::control::{
+    Challenge, FromRelay, Hello, NoiseKeyStatement, Proof, ProofMode, Role, ToRelay, Welcome,
+    WingProof,
+};
+use wt_protocol::keys::{ClientKey, DeviceKey, IdentityKey, NoiseKey, Signature};
+use wt_protocol::limits::MAX_MESSAGE;
+use wt_protocol::local::{EggStatus, FromEgg, LocalHello, ToEgg};
+use wt_protocol::rpc::{
+    Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind, Request, Response,
+    ScreenText, SessionKind, SessionRecord, SessionStatus, StartSession, WingInfo,
+};
+use wt_protocol::session::{
+    Attach, Attached, Call, ClientMessage, Exit, History, Reply, Resume, WingMessage, Winsize,
+};
+use wt_protocol::signed::{self, RelayProof};
+use wt_protocol::{
+    AttachmentId, Close, EggEpoch, InstanceId, Record, RequestId, RouteHeader, RouteNonce,
+    SessionId, StreamHeader, VersionRange, WingId,
+};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors/messages.txt");
+
+/// Takes samples of each variant of an enum, each in its turn, and fails to compile
+/// when a variant is missing.
+macro_rules! samples {
+    ($lines:ident, $type:ident { $($variant:ident: [$($sample:expr),+ $(,)?],)+ }) => {{
+        #[allow(elided_lifetimes_in_paths)]
+        fn variant(value: &$type) -> &'static str {
+            match value {
+                $($type::$variant { .. } => stringify!($variant),)+
+            }
+        }
+        $(
+            for (at, sample) in [$($sample),+].iter().enumerate() {
+                assert_eq!(variant(sample), stringify!($variant));
+                let name = concat!(stringify!($type), ".", stringify!($variant));
+                match at {
+                    0 => $lines.add(name, sample),
+                    _ => $lines.add(&format!("{name}.{}", at + 1), sample),
+                }
+            }
+        )+
+    }};
+}
+
+#[test]
+fn the_bytes_of_every_message_are_those_of_the_file() {
+    let mut lines = Lines::default();
+    link_messages(&mut lines);
+    records(&mut lines);
+    session_messages(&mut lines);
+    requests(&mut lines);
+    local_messages(&mut lines);
+    signed_bytes(&mut lines);
+
+    if std::env::var_os("WT_BLESS").is_some() {
+        std::fs::write(PATH, &lines.0).unwrap();
+    }
+    let golden = std::fs::read_to_string(PATH).unwrap();
+    for (ours, theirs) in lines.0.lines().zip(golden.lines()) {
+        assert_eq!(ours, theirs, "installed ends would not understand this");
+    }
+    let (ours, theirs) = (lines.0.lines().count(), golden.lines().count());
+    assert_eq!(ours, theirs, "bless what was added with WT_BLESS=1");
+}
+
+#[test]
+fn a_wing_id_is_what_others_work_out_too() {
+    // b32encode(sha256(b"wingthing wing id v1" + bytes([7] * 32)).digest())[:26].lower()
+    let id = WingId::of_identity(&IdentityKey::from_bytes([7; 32]));
+
+    assert_eq!(id.as_str(), "gq3qm6xmjeb5ru6c7q6e7p2f3r");
+}
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add<'a, T: Serialize + Deserialize<'a> + PartialEq + Debug>(
+        &mut self,
+        name: &str,
+        value: &T,
+    ) {
+        let bytes = encode(value, MAX_MESSAGE).unwrap();
+        self.bytes(name, &bytes);
+        // Decoded values may borrow; a test may leak what they borrow from.
+        let bytes: &'a [u8] = Vec::leak(bytes);
+        assert_eq!(
+            decode::<T>(bytes, MAX_MESSAGE).as_ref(),
+            Ok(value),
+            "{name}"
+        );
+    }
+
+    fn bytes(&mut self, name: &str, bytes: &[u8]) {
+        self.0 += &format!("{name} {}\n", HEXLOWER.encode(bytes));
+    }
+}
+
+fn link_messages(lines: &mut Lines) {
+    samples!(
+        lines,
+        StreamHeader {
+            Route: [StreamHeader::Route(RouteHeader {
+                wing: wing(),
+                nonce: RouteNonce::from_bytes([1; 16]),
+                versions: VersionRange { min: 1, max: 300 },
+            })],
+        }
+    );
+    samples!(
+        lines,
+        Role {
+            Client: [Role::Client],
+            Wing: [Role::Wing(wing())],
+        }
+    );
+    samples!(
+        lines,
+        ProofMode {
+            Exporter: [ProofMode::Exporter],
+            Nonce: [ProofMode::Nonce],
+        }
+    );
+    let hello = |role, mode| {
+        ToRelay::Hello(Hello {
+            versions: VersionRange { min: 1, max: 1 },
+            role,
+            instance: InstanceId::from_bytes([2; 16]),
+            client_nonce: [3; 32],
+            mode,
+        })
+    };
+    let client_proof = Proof {
+        token: "a.b.c".to_owned(),
+        device: DeviceKey::from_bytes([4; 32]),
+        device_signature: Signature::from_bytes([5; 64]),
+        wing: None,
+    };
+    let wing_proof = Proof {
+        wing: Some(WingProof {
+            identity: IdentityKey::from_bytes([7; 32]),
+            signature: Signature::from_bytes([6; 64]),
+            statement: NoiseKeyStatement {
+                wing: wing(),
+                key: NoiseKey::from_bytes([8; 32]),
+                seq: 300,
+                signature: Signature::from_bytes([9; 64]),
+            },
+        }),
+        ..client_proof.clone()
+    };
+    samples!(
+        lines,
+        ToRelay {
+            Hello: [
+                hello(Role::Client, ProofMode::Exporter),
+                hello(Role::Wing(wing()), ProofMode::Nonce),
+            ],
+            Proof: [
+                ToRelay::Proof(client_proof.clone()),
+                ToRelay::Proof(wing_proof)
+            ],
+            Renew: [ToRelay::Renew(client_proof)],
+            Ping: [ToRelay::Ping(u64::MAX)],
+            Pong: [ToRelay::Pong(7)],
+        }
+    );
+    samples!(
+        lines,
+        FromRelay {
+            Challenge: [FromRelay::Challenge(Challenge {
+                version: 1,
+                relay_nonce: [1; 32]
+            })],
+            Welcome: [FromRelay::Welcome(Welcome {
+                max_routes: 1_000,
+                expires_in: 600
+            })],
+            Renewed: [FromRelay::Renewed { expires_in: 600 }],
+            GoAway: [FromRelay::GoAway { spread_ms: 5_000 }],
+            Ping: [FromRelay::Ping(u64::MAX)],
+            Pong: [FromRelay::Pong(7)],
+        }
+    );
+}
+
+fn records(lines: &mut Lines) {
+    samples!(
+        lines,
+        Record {
+            Message: [Record::Message(b"hello"), Record::Message(b"")],
+            Part: [Record::Part(b"hel")],
+            Ping: [Record::Ping([1; 16])],
+            Pong: [Record::Pong([2; 16])],
+            Rekey: [Record::Rekey],
+            Close: [Record::Close(Close::Done)],
+        }
+    );
+    samples!(
+        lines,
+        Close {
+            Done: [Close::Done],
+            NotAdmitted: [Close::NotAdmitted],
+            Version: [Close::Version(300)],
+            Replaced: [Close::Replaced],
+            Restarting: [Close::Restarting],
+            Protocol: [Close::Protocol],
+        }
+    );
+}
+
+fn session_messages(lines: &mut Lines) {
+    let attach = Attach {
+        session: "work".to_owned(),
+        attachment: AttachmentId::from_bytes([1; 16]),
+        size: SIZE,
+        read_only: false,
+        takeover: true,
+        resume: None,
+    };
+    let resumed = Attach {
+        resume: Some(Resume {
+            epoch: epoch(),
+            next: 300,
+            acked: 200,
+            have: 100_000,
+        }),
+        read_only: true,
+        takeover: false,
+        ..attach.clone()
+    };
+    samples!(
+        lines,
+        ClientMessage {
+            Call: [ClientMessage::Call(Call {
+                id: request_id(),
+                request: Request::WingInfo
+            })],
+            Attach: [
+                ClientMessage::Attach(attach),
+                ClientMessage::Attach(resumed)
+            ],
+            Input: [ClientMessage::Input {
+                offset: 300,
+                bytes: b"ls\r".to_vec()
+            }],
+            Resize: [ClientMessage::Resize(SIZE)],
+            Detach: [ClientMessage::Detach],
+        }
+    );
+    let attached = |history| {
+        WingMessage::Attached(Attached {
+            session: session_id(),
+            name: "work".to_owned(),
+            epoch: epoch(),
+            history,
+            applied: 1,
+            output: 2,
+            size: SIZE,
+            writer: true,
+        })
+    };
+    let reply = |result| {
+        WingMessage::Reply(Reply {
+            id: request_id(),
+            result,
+        })
+    };
+    samples!(
+        lines,
+        WingMessage {
+            Reply: [
+                reply(Ok(Response::Sessions(Vec::new()))),
+                reply(Err(failure()))
+            ],
+            Attached: [
+                attached(History::Fresh),
+                attached(History::Skipped { bytes: 300 })
+            ],
+            Snapshot: [WingMessage::Snapshot {
+                last: true,
+                bytes: b"\x1b[H".to_vec()
+            }],
+            Output: [
+                WingMessage::Output {
+                    offset: 300,
+                    applied: 2,
+                    bytes: b"hi".to_vec()
+                },
+                WingMessage::Output {
+                    offset: 300,
+                    applied: 3,
+                    bytes: Vec::new()
+                },
+            ],
+            Resized: [WingMessage::Resized(SIZE)],
+            Writer: [WingMessage::Writer(true), WingMessage::Writer(false)],
+            Exited: [WingMessage::Exited(exit())],
+            Replaced: [WingMessage::Replaced],
+            Refused: [WingMessage::Refused(failure())],
+        }
+    );
+    samples!(
+        lines,
+        History {
+            Fresh: [History::Fresh],
+            Continued: [History::Continued],
+            Skipped: [History::Skipped { bytes: 1 << 40 }],
+            Differs: [History::Differs],
+        }
+    );
+}
+
+fn requests(lines: &mut Lines) {
+    let session = || "work".to_owned();
+    samples!(
+        lines,
+        Request {
+            WingInfo: [Request::WingInfo],
+            Sessions: [Request::Sessions],
+            Start: [
+                Request::Start(StartSession {
+                    name: Some(session()),
+                    command: vec!["vi".to_owned(), "a b".to_owned()],
+                    cwd: Some("/srv".to_owned()),
+                    env: vec![("LANG".to_owned(), "C".to_owned())],
+                    size: SIZE,
+                }),
+                Request::Start(StartSession {
+                    name: None,
+                    command: Vec::new(),
+                    cwd: None,
+                    env: Vec::new(),
+                    size: SIZE,
+                }),
+            ],
+            Kill: [Request::Kill { session: session() }],
+            Rename: [Request::Rename {
+                session: session(),
+                name: "play".to_owned()
+            }],
+            Screen: [Request::Screen {
+                session: session(),
+                scrollback: 10_000
+            }],
+            Output: [Request::Output {
+                session: session(),
+                from: 300,
+                max: 65_536
+            }],
+        }
+    );
+    samples!(
+        lines,
+        Response {
+            WingInfo: [Response::WingInfo(WingInfo {
+                label: "box".parse().unwrap(),
+                hostname: "box.example".to_owned(),
+                platform: "linux/x86_64".to_owned(),
+                version: "0.1.0".to_owned(),
+                admission: "approve".to_owned(),
+                sessions: 3,
+            })],
+            Sessions: [Response::Sessions(vec![living(), ended()])],
+            Session: [Response::Session(Box::new(living()))],
+            Screen: [Response::Screen(screen())],
+            Output: [Response::Output(OutputPage {
+                id: session_id().to_string(),
+                offset: 300,
+                end: 302,
+                truncated_before: 100,
+                bytes: b"hi".to_vec(),
+            })],
+        }
+    );
+    samples!(
+        lines,
+        SessionKind {
+            Shell: [SessionKind::Shell],
+            Command: [SessionKind::Command],
+            Agent: [SessionKind::Agent],
+        }
+    );
+    samples!(
+        lines,
+        SessionStatus {
+            Starting: [SessionStatus::Starting],
+            Running: [SessionStatus::Running],
+            Frozen: [SessionStatus::Frozen],
+            Exited: [SessionStatus::Exited],
+            Killed: [SessionStatus::Killed],
+            Lost: [SessionStatus::Lost],
+        }
+    );
+    samples!(
+        lines,
+        Isolation {
+            None: [Isolation::None],
+            Namespace: [Isolation::Namespace],
+            Container: [Isolation::Container],
+            Vm: [Isolation::Vm],
+            Seatbelt: [Isolation::Seatbelt],
+            OuterBoundary: [Isolation::OuterBoundary],
+        }
+    );
+    samples!(
+        lines,
+        PrincipalKind {
+            Cli: [PrincipalKind::Cli],
+            Client: [PrincipalKind::Client],
+            Mcp: [PrincipalKind::Mcp],
+        }
+    );
+    samples!(
+        lines,
+        FailureKind {
+            Failed: [FailureKind::Failed],
+            Invalid: [FailureKind::Invalid],
+            NotFound: [FailureKind::NotFound],
+            Refused: [FailureKind::Refused],
+            Unreachable: [FailureKind::Unreachable],
+            TimedOut: [FailureKind::TimedOut],
+            CommandNotFound: [FailureKind::CommandNotFound],
+            CommandNotRunnable: [FailureKind::CommandNotRunnable],
+            NotEnforced: [FailureKind::NotEnforced],
+        }
+    );
+}
+
+fn local_messages(lines: &mut Lines) {
+    samples!(
+        lines,
+        ToEgg {
+            Hello: [ToEgg::Hello(LocalHello {
+                version: 1,
+                key: [1; 32],
+                principal: principal(),
+            })],
+            Client: [ToEgg::Client(ClientMessage::Detach)],
+            Status: [ToEgg::Status],
+            Screen: [ToEgg::Screen { scrollback: 300 }],
+            Kill: [ToEgg::Kill],
+            Rename: [ToEgg::Rename {
+                name: "play".to_owned()
+            }],
+        }
+    );
+    let status = EggStatus {
+        epoch: epoch(),
+        status: SessionStatus::Running,
+        pid: 4_242,
+        size: SIZE,
+        bytes_written: 70_000,
+        title: "vi".to_owned(),
+        attention: None,
+        clients: 2,
+        writer: Some(principal()),
+        exit: None,
+        notes: Vec::new(),
+    };
+    let ended = EggStatus {
+        status: SessionStatus::Exited,
+        attention: Some("bell".to_owned()),
+        writer: None,
+        exit: Some(exit()),
+        notes: vec!["A note.".to_owned()],
+        ..status.clone()
+    };
+    samples!(
+        lines,
+        FromEgg {
+            Welcome: [FromEgg::Welcome {
+                version: 1,
+                session: session_id()
+            }],
+            Wing: [FromEgg::Wing(WingMessage::Replaced)],
+            Status: [
+                FromEgg::Status(Box::new(status)),
+                FromEgg::Status(Box::new(ended))
+            ],
+            Screen: [FromEgg::Screen(screen())],
+            Done: [FromEgg::Done],
+            Failed: [FromEgg::Failed(failure())],
+        }
+    );
+}
+
+fn signed_bytes(lines: &mut Lines) {
+    let statement = signed::noise_key_statement(&wing(), &NoiseKey::from_bytes([8; 32]), 300);
+    lines.bytes("signed.noise_key_statement", &statement);
+    let vouched = signed::client_key(
+        &DeviceKey::from_bytes([4; 32]),
+        &ClientKey::from_bytes([5; 32]),
+    );
+    lines.bytes("signed.client_key", &vouched);
+    let proof = RelayProof {
+        mode: ProofMode::Exporter,
+        role: &Role::Wing(wing()),
+        origin: "https://roost.example",
+        relay_nonce: &[1; 32],
+        client_nonce: &[2; 32],
+        exporter: &[3; 32],
+        token_hash: &[4; 32],
+        instance: &InstanceId::from_bytes([5; 16]),
+    };
+    lines.bytes("signed.relay_proof.wing", &signed::relay_proof(&proof));
+    let client = RelayProof {
+        mode: ProofMode::Nonce,
+        role: &Role::Client,
+        exporter: &[],
+        ..proof
+    };
+    lines.bytes("signed.relay_proof.client", &signed::relay_proof(&client));
+}
+
+const SIZE: Winsize = Winsize {
+    cols: 200,
+    rows: 50,
+};
+
+fn wing() -> WingId {
+    WingId::of_identity(&IdentityKey::from_bytes([7; 32]))
+}
+
+fn session_id() -> SessionId {
+    SessionId::from_random([1, 2, 3, 4, 5, 6, 7, 8])
+}
+
+fn epoch() -> EggEpoch {
+    EggEpoch::from_bytes([11; 16])
+}
+
+fn request_id() -> RequestId {
+    RequestId::from_bytes([12; 16])
+}
+
+fn exit() -> Exit {
+    Exit {
+        code: Some(-1),
+        signal: None,
+        at_ms: 1_700_000_000_000,
+    }
+}
+
+fn principal() -> Principal {
+    Principal {
+        kind: PrincipalKind::Cli,
+        id: "ada".to_owned(),
+    }
+}
+
+fn failure() -> Failure {
+    Failure::new(FailureKind::NotFound, "no session \"x\"").hint("wt list")
+}
+
+fn screen() -> ScreenText {
+    ScreenText {
+        id: session_id().to_string(),
+        lines: vec!["$ ls".to_owned(), "é".to_owned()],
+        scrollback: 1,
+        cursor_row: 2,
+        cursor_col: 300,
+        cursor_visible: true,
+        size: SIZE,
+        title: "sh".to_owned(),
+        modes: vec!["bracketed-paste".to_owned()],
+        offset: 70_000,
+        truncated_before: 0,
+    }
+}
+
+fn living() -> SessionRecord {
+    SessionRecord {
+        id: session_id().to_string(),
+        name: "work".to_owned(),
+        kind: SessionKind::Command,
+        agent: None,
+        command: vec!["vi".to_owned()],
+        cwd: "/srv".to_owned(),
+        status: SessionStatus::Running,
+        isolation: Isolation::None,
+        pid: Some(4_242),
+        created_at_ms: 1_700_000_000_000,
+        created_by: principal(),
+        size: SIZE,
+        bytes_written: 70_000,
+        title: "vi".to_owned(),
+        attention: Some("notify".to_owned()),
+        clients: 1,
+        writer: Some(principal()),
+        exit: None,
+        notes: Vec::new(),
+    }
+}
+
+fn ended() -> SessionRecord {
+    SessionRecord {
+        kind: SessionKind::Agent,
+        agent: Some("scribe".to_owned()),
+        status: SessionStatus::Killed,
+        pid: None,
+        attention: None,
+        clients: 0,
+        writer: None,
+        exit: Some(Exit {
+            code: None,
+            signal: Some(9),
+            at_ms: 1_700_000_000_001,
+        }),
+        notes: vec!["A note.".to_owned()],
+        ..living()
+    }
+}
