@@ -1,0 +1,113 @@
+//! What holds a session's program: the seam for every kind of boundary.
+//!
+//! A backend starts one program on a new terminal. It either enforces all that it was
+//! asked to, or refuses; what it enforces is what it says in [`Backend::isolation`].
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use wt_protocol::rpc::{Failure, FailureKind, Isolation};
+use wt_protocol::session::Winsize;
+
+/// Starts programs inside one kind of boundary.
+pub trait Backend: Send + Sync {
+    /// The boundary that a program started here is held by.
+    fn isolation(&self) -> Isolation;
+
+    /// Starts a program on a new terminal of this size.
+    ///
+    /// # Errors
+    /// Why it could not be started; nothing is left running then.
+    fn spawn(&self, program: &Program, size: Winsize) -> Result<Spawned, SpawnError>;
+}
+
+/// A program to start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The command and its arguments; empty for the login shell.
+    pub command: Vec<String>,
+    /// Where it starts.
+    pub cwd: PathBuf,
+    /// All of its variables.
+    pub env: Vec<(String, String)>,
+}
+
+impl Program {
+    /// The value of one of its variables.
+    pub fn var(&self, key: &str) -> Option<&str> {
+        self.env
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+}
+
+/// A program that runs, and its terminal.
+pub struct Spawned {
+    /// Its process id, as the host sees it.
+    pub pid: u32,
+    /// What it prints. Reading blocks.
+    pub output: Box<dyn Read + Send>,
+    /// What it reads. Writing blocks while the program does not read.
+    pub input: Box<dyn Write + Send>,
+    /// Its terminal's size.
+    pub terminal: Box<dyn Terminal>,
+}
+
+/// A terminal whose size can change.
+pub trait Terminal: Send {
+    /// Tells the terminal, and by it the program, its size.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn resize(&self, size: Winsize) -> io::Result<()>;
+}
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// No such command.
+    #[error("{0}: command not found")]
+    NotFound(String),
+    /// The file is there and cannot be run.
+    #[error("{path} cannot be run: {reason}")]
+    NotRunnable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The folder to start in is not there.
+    #[error("the folder {0} does not exist or is not a folder")]
+    NoFolder(PathBuf),
+    /// A terminal or process could not be made.
+    #[error("cannot start {what}: {reason}")]
+    System {
+        /// What was being made.
+        what: &'static str,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl From<SpawnError> for Failure {
+    fn from(error: SpawnError) -> Self {
+        let (kind, hint) = match &error {
+            SpawnError::NotFound(_) => (
+                FailureKind::CommandNotFound,
+                "check the name, or give its whole path",
+            ),
+            SpawnError::NotRunnable { .. } => (
+                FailureKind::CommandNotRunnable,
+                "check the file's permissions",
+            ),
+            SpawnError::NoFolder(_) => (FailureKind::Failed, "give another folder with --cwd"),
+            SpawnError::System { .. } => (
+                FailureKind::Failed,
+                "check the limits on processes and terminals",
+            ),
+        };
+        Failure::new(kind, error.to_string()).hint(hint)
+    }
+}

@@ -1,0 +1,144 @@
+//! What waits to be written to the terminal.
+//!
+//! The terminal may refuse bytes for as long as the program does not read, so a thread
+//! of its own does the writing, and everyone else only puts bytes here.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use wt_protocol::AttachmentId;
+
+/// Answers to terminal queries that may wait, in bytes. A program that asks and never
+/// reads gets no more; 64 KiB is thousands of answers.
+const MAX_WAITING_ANSWERS: usize = 64 * 1024;
+
+/// Bytes of one write. Small, so that what is applied is known closely.
+const WRITE_SIZE: usize = 4 * 1024;
+
+/// A piece of input, and whose it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// The attachment that typed it; none for an answer to a query.
+    pub(crate) from: Option<AttachmentId>,
+    /// The bytes.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The queue between the clients and the thread that writes.
+#[derive(Debug, Default)]
+pub(crate) struct InputQueue {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    waiting_answers: usize,
+    closed: bool,
+}
+
+impl InputQueue {
+    /// Adds typed bytes. Their amount is bounded by the input window of each attachment.
+    pub(crate) fn typed(&self, from: AttachmentId, bytes: &[u8]) {
+        let mut state = self.lock();
+        for part in bytes.chunks(WRITE_SIZE) {
+            state.pieces.push_back(Piece {
+                from: Some(from),
+                bytes: part.to_vec(),
+            });
+        }
+        self.filled.notify_one();
+    }
+
+    /// Adds an answer to a query of the program, or drops it whole when too many wait.
+    pub(crate) fn answer(&self, bytes: Vec<u8>) {
+        let mut state = self.lock();
+        if bytes.is_empty() || state.waiting_answers + bytes.len() > MAX_WAITING_ANSWERS {
+            return;
+        }
+        state.waiting_answers += bytes.len();
+        state.pieces.push_back(Piece { from: None, bytes });
+        self.filled.notify_one();
+    }
+
+    /// Ends the queue: [`Self::next`] gives nothing from here on.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    /// Waits for the next piece; `None` after the end. Blocks the calling thread.
+    pub(crate) fn next(&self) -> Option<Piece> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(piece) = state.pieces.pop_front() {
+                if piece.from.is_none() {
+                    state.waiting_answers -= piece.bytes.len();
+                }
+                return Some(piece);
+            }
+            state = self
+                .filled
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // Nothing in here can panic half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_keep_their_order_and_owner() {
+        let queue = InputQueue::default();
+        let ann = AttachmentId::from_bytes([1; 16]);
+
+        queue.typed(ann, &[7; WRITE_SIZE + 1]);
+        queue.answer(b"\x1b[?1c".to_vec());
+
+        assert_eq!(
+            queue.next(),
+            Some(Piece {
+                from: Some(ann),
+                bytes: vec![7; WRITE_SIZE]
+            })
+        );
+        assert_eq!(
+            queue.next(),
+            Some(Piece {
+                from: Some(ann),
+                bytes: vec![7]
+            })
+        );
+        assert_eq!(
+            queue.next(),
+            Some(Piece {
+                from: None,
+                bytes: b"\x1b[?1c".to_vec()
+            })
+        );
+    }
+
+    #[test]
+    fn a_program_that_asks_and_never_reads_cannot_fill_memory() {
+        let queue = InputQueue::default();
+
+        for _ in 0..100 {
+            queue.answer(vec![0; 1_000]);
+        }
+
+        assert_eq!(queue.lock().waiting_answers, 65_000);
+        queue.close();
+        assert_eq!(queue.next(), None);
+    }
+}

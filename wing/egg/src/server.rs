@@ -1,0 +1,958 @@
+//! The egg process: one program, and everyone who wants to see it.
+//!
+//! Threads and tasks, and who ends them:
+//! - a thread that reads the terminal, ended by the end of its output;
+//! - a thread that writes it, ended by closing the input queue;
+//! - one task that accepts connections, and two for each connection (one that reads
+//!   messages, and while attached one that sends), all ended with the runtime;
+//! - the main task, which reaps processes and decides when the egg is done.
+//!
+//! All state has one lock, held for as long as one chunk takes and never over an await.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+use tokio::net::UnixStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+use wt_files::Lock;
+use wt_protocol::limits::{ACK_DELAY, INPUT_WINDOW, MAX_CHUNK, MAX_READ_LINES};
+use wt_protocol::local::{EggStatus, FromEgg, LOCAL_VERSION, ToEgg};
+use wt_protocol::rpc::{Failure, FailureKind, Principal, ScreenText, SessionStatus};
+use wt_protocol::session::{Attach, Attached, ClientMessage, Exit, History, WingMessage, Winsize};
+use wt_protocol::{AttachmentId, EggEpoch, SessionName};
+
+use crate::attachments::{Attachments, Input, StreamId};
+use crate::backend::{Backend, Program, Spawned, Terminal};
+use crate::dir::{DIR_VERSION, EggDir, ExitRecord, Meta};
+use crate::input::InputQueue;
+use crate::log::{ENDED_OUTPUT, OutputLog};
+use crate::process;
+use crate::pty::Unsandboxed;
+use crate::screen::{Attention, Model, ModelLimits, Modes, Mouse, Screen, Size};
+use crate::socket::LocalSocket;
+use crate::wire::{MessageReader, MessageWriter};
+
+/// Bytes read from the terminal at once. The kernel gives at most 64 KiB.
+const READ_SIZE: usize = 64 * 1024;
+
+/// How often a terminal that nobody has open is looked at again. A program may close its
+/// terminal and open it later, so only the program's end is the end.
+const CLOSED_TERMINAL_POLL: Duration = Duration::from_millis(50);
+
+/// After the program ended, output is waited for this long since the last byte when
+/// something else still holds the terminal open.
+const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(300);
+
+/// How long an ended egg waits for clients that were cut off, so that they get the rest.
+/// A client that comes back does so well within this.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// A connection must say hello in this time.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Connections to one egg at once. Each costs two small tasks and a socket.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Scrollback lines that a snapshot carries to a client.
+const SNAPSHOT_SCROLLBACK: usize = 2_000;
+
+/// What the starter tells the egg, on its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Launch {
+    /// The program to start.
+    pub program: Program,
+    /// Its terminal's first size.
+    pub size: Winsize,
+}
+
+/// What the egg tells its starter, on its standard output, once.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Started {
+    /// The program runs and the socket answers.
+    Running {
+        /// The program's process id.
+        pid: u32,
+    },
+    /// Nothing runs.
+    Failed(Failure),
+}
+
+/// Runs the egg of the session in this folder until it is done. Never returns before.
+///
+/// The process must have one thread and be the leader of its own session; what to start
+/// comes on standard input as a [`Launch`] in JSON, and one [`Started`] goes out.
+pub fn run(folder: &Path) -> i32 {
+    let dir = EggDir::new(folder);
+    let runtime = match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return tell_starter(&failed("start a runtime", &error)),
+    };
+    runtime.block_on(async {
+        match Egg::start(dir).await {
+            Ok((egg, listener)) => {
+                let pid = egg.program_pid;
+                tell_starter(&Started::Running { pid });
+                egg.serve(listener).await;
+                0
+            }
+            Err(failure) => tell_starter(&Started::Failed(failure)),
+        }
+    })
+}
+
+/// Writes the one answer to the starter and lets go of its pipe.
+fn tell_starter(started: &Started) -> i32 {
+    let text = serde_json::to_string(started).expect("these types have no value that JSON lacks");
+    let mut stdout = io::stdout();
+    // A starter that is gone needs no answer; the egg goes on all the same.
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    if let Ok(null) = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+    {
+        let _ = nix::unistd::dup2_stdout(&null);
+        let _ = nix::unistd::dup2_stdin(&null);
+    }
+    i32::from(matches!(started, Started::Failed(_)))
+}
+
+fn failed(act: &str, error: &dyn std::fmt::Display) -> Started {
+    Started::Failed(Failure::new(
+        FailureKind::Failed,
+        format!("cannot {act}: {error}"),
+    ))
+}
+
+/// What all threads and tasks share.
+struct Egg {
+    dir: EggDir,
+    key: [u8; 32],
+    program_pid: u32,
+    state: Mutex<State>,
+    input: InputQueue,
+    terminal: Mutex<Box<dyn Terminal>>,
+    /// Offset after the newest output byte.
+    printed: watch::Sender<u64>,
+    /// Counts changes of everything else that an attached client is told.
+    changed: watch::Sender<u64>,
+    /// The program was reaped.
+    program_ended: AtomicBool,
+    /// The terminal gave its last byte.
+    output_ended: Notify,
+    next_stream: AtomicU64,
+    /// Counts messages sent to attached clients: whether the slow ones still take any.
+    sent: AtomicU64,
+    _alive: Lock,
+}
+
+struct State {
+    meta: Meta,
+    log: OutputLog,
+    screen: Model,
+    attachments: Attachments,
+    attention: Option<&'static str>,
+    /// Set once all output of the ended program is in the log.
+    exit: Option<Exit>,
+    killed: bool,
+    connections: usize,
+}
+
+impl Egg {
+    async fn start(dir: EggDir) -> Result<(Arc<Self>, LocalSocket), Failure> {
+        let failure = |act: &str, e: &dyn std::fmt::Display| {
+            Failure::new(FailureKind::Failed, format!("cannot {act}: {e}"))
+        };
+        let mut text = String::new();
+        io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|e| failure("read what to start", &e))?;
+        let launch: Launch =
+            serde_json::from_str(&text).map_err(|e| failure("read what to start", &e))?;
+        let mut meta = dir.meta().map_err(|e| failure("read the session", &e))?;
+        let key = dir.key().map_err(|e| failure("read the session", &e))?;
+        let alive = Lock::acquire(&dir.alive(), Duration::from_secs(2))
+            .map_err(|e| failure("claim the session", &e))?;
+        nix::sys::prctl::set_child_subreaper(true)
+            .map_err(|e| failure("hold its processes", &e))?;
+        let listener = LocalSocket::bind(&dir.socket())
+            .map_err(|e| Failure::new(FailureKind::Failed, e.to_string()))?;
+        let log = OutputLog::create(&dir.output(), meta.output_window)
+            .map_err(|e| failure("make the output log", &e))?;
+
+        let backend = Unsandboxed;
+        let Spawned {
+            pid,
+            output,
+            input,
+            terminal,
+        } = backend.spawn(&launch.program, launch.size)?;
+        let mut epoch = [0; 16];
+        getrandom::fill(&mut epoch).map_err(|e| failure("draw random bytes", &e))?;
+        let epoch = EggEpoch::from_bytes(epoch);
+        meta.epoch = Some(epoch);
+        meta.isolation = backend.isolation();
+        meta.egg_pid = Some(std::process::id());
+        meta.pid = Some(pid);
+        meta.boot_id = process::boot_id();
+        if let Err(error) = dir.write_meta(&meta) {
+            process::end_tree(pid).await;
+            return Err(failure("store the session", &error));
+        }
+
+        let limits = ModelLimits::default();
+        let size = launch.size;
+        let egg = Arc::new(Self {
+            dir,
+            key,
+            program_pid: pid,
+            state: Mutex::new(State {
+                screen: Model::new(screen_size(size), limits),
+                attachments: Attachments::new(epoch, size),
+                meta,
+                log,
+                attention: None,
+                exit: None,
+                killed: false,
+                connections: 0,
+            }),
+            input: InputQueue::default(),
+            terminal: Mutex::new(terminal),
+            printed: watch::Sender::new(0),
+            changed: watch::Sender::new(0),
+            program_ended: AtomicBool::new(false),
+            output_ended: Notify::new(),
+            next_stream: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            _alive: alive,
+        });
+        let reading = Arc::clone(&egg);
+        thread::spawn(move || reading.read_terminal(output));
+        let writing = Arc::clone(&egg);
+        thread::spawn(move || writing.write_terminal(input));
+        Ok((egg, listener))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic in one client's task must not take the session from the others.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // The terminal's two threads.
+
+    fn read_terminal(&self, mut output: Box<dyn Read + Send>) {
+        let mut buffer = vec![0; READ_SIZE];
+        loop {
+            match output.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // EIO: nobody has the terminal open at this moment (pty(7)).
+                Ok(0) | Err(_) if self.program_ended.load(Ordering::Acquire) => break,
+                Ok(0) | Err(_) => thread::sleep(CLOSED_TERMINAL_POLL),
+                Ok(n) => self.take_output(&buffer[..n]),
+            }
+        }
+        self.output_ended.notify_one();
+    }
+
+    fn take_output(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.log.append(bytes);
+        state.screen.feed(bytes);
+        let answers = state.screen.take_replies();
+        if let Some(attention) = state.screen.take_attention().last() {
+            state.attention = Some(match attention {
+                Attention::Bell => "bell",
+                Attention::Notification { .. } => "notify",
+            });
+        }
+        let end = state.log.end();
+        drop(state);
+        self.input.answer(answers);
+        self.printed.send_replace(end);
+    }
+
+    fn write_terminal(&self, mut input: Box<dyn Write + Send>) {
+        while let Some(piece) = self.input.next() {
+            // A terminal that is gone takes nothing; the program's end is seen elsewhere.
+            let _ = input.write_all(&piece.bytes).and_then(|()| input.flush());
+            if let Some(from) = piece.from {
+                self.lock()
+                    .attachments
+                    .applied(&from, piece.bytes.len() as u64);
+                self.tell();
+            }
+        }
+        // Dropping the writer would type an end-of-file; the process ends first.
+        std::mem::forget(input);
+    }
+
+    /// Wakes every attached client's sender.
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    // The process.
+
+    async fn serve(self: Arc<Self>, listener: LocalSocket) {
+        let accepting = Arc::clone(&self);
+        let accepting = tokio::spawn(async move { accepting.accept(listener).await });
+        let (Ok(mut child), Ok(mut terminate), Ok(mut interrupt)) = (
+            signal(SignalKind::child()),
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+        ) else {
+            tracing::error!("signals cannot be watched");
+            process::end_tree(self.program_pid).await;
+            return;
+        };
+        let exit = loop {
+            if let Some(exit) = self.reap() {
+                break exit;
+            }
+            tokio::select! {
+                _ = child.recv() => {}
+                _ = terminate.recv() => self.begin_kill(),
+                _ = interrupt.recv() => self.begin_kill(),
+            }
+        };
+        self.program_ended.store(true, Ordering::Release);
+        self.wait_for_last_output().await;
+        self.record_exit(exit);
+        let reaping = Arc::clone(&self);
+        let reaper = tokio::spawn(async move {
+            while child.recv().await.is_some() {
+                reaping.reap();
+            }
+        });
+        self.wait_for_clients().await;
+        reaper.abort();
+        // The socket goes with the task that accepts.
+        accepting.abort();
+        let _ = accepting.await;
+        self.lock().log.shrink(ENDED_OUTPUT);
+    }
+
+    /// Reaps every ended process below the egg; tells how the program ended, if it is among them.
+    fn reap(&self) -> Option<Exit> {
+        let mut ended = None;
+        loop {
+            let (code, signal, pid) = match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Ok(WaitStatus::Exited(pid, code)) => (Some(code), None, pid),
+                Ok(WaitStatus::Signaled(pid, signal, _)) => (None, Some(signal as i32), pid),
+                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return ended,
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => return ended,
+            };
+            if pid == Pid::from_raw(self.program_pid as i32) {
+                ended = Some(Exit {
+                    code,
+                    signal,
+                    at_ms: now_ms(),
+                });
+            }
+        }
+    }
+
+    async fn wait_for_last_output(&self) {
+        let mut printed = self.printed.subscribe();
+        let ended = self.output_ended.notified();
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                () = &mut ended => return,
+                waited = timeout(LAST_OUTPUT_WAIT, printed.changed()) => {
+                    if waited.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn record_exit(&self, exit: Exit) {
+        self.input.close();
+        let record = {
+            let mut state = self.lock();
+            state.exit = Some(exit.clone());
+            ExitRecord {
+                version: DIR_VERSION,
+                killed: state.killed || exit.signal.is_some(),
+                exit,
+                bytes_written: state.log.end(),
+            }
+        };
+        if let Err(error) = self.dir.write_exit(&record) {
+            tracing::error!(%error, "the end of the session could not be stored");
+        }
+        self.tell();
+    }
+
+    /// Waits until every client has the end, or those who were cut off had their time.
+    async fn wait_for_clients(&self) {
+        let mut deadline = Instant::now() + LINGER;
+        let mut sent = self.sent.load(Ordering::Relaxed);
+        let mut changed = self.changed.subscribe();
+        loop {
+            {
+                let state = self.lock();
+                if state.attachments.attached() == 0
+                    && state.attachments.cut_off() == 0
+                    && state.connections == 0
+                {
+                    return;
+                }
+            }
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = sleep_until(deadline) => {
+                    let sent_by_now = self.sent.load(Ordering::Relaxed);
+                    if sent_by_now == sent {
+                        return;
+                    }
+                    // Somebody is slow and still reading.
+                    sent = sent_by_now;
+                    deadline = Instant::now() + LINGER;
+                }
+            }
+        }
+    }
+
+    /// Remembers that the end, if it is still to come, is somebody's doing.
+    fn mark_killed(&self) {
+        let mut state = self.lock();
+        state.killed |= state.exit.is_none();
+    }
+
+    fn begin_kill(&self) {
+        self.mark_killed();
+        let program = self.program_pid;
+        tokio::spawn(async move { process::end_tree(program).await });
+    }
+
+    // Connections.
+
+    async fn accept(self: Arc<Self>, mut listener: LocalSocket) {
+        loop {
+            let socket = listener.accept().await;
+            self.spawn_connection(socket);
+        }
+    }
+
+    fn spawn_connection(self: &Arc<Self>, socket: UnixStream) {
+        {
+            let mut state = self.lock();
+            if state.connections >= MAX_CONNECTIONS {
+                return;
+            }
+            state.connections += 1;
+        }
+        let egg = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = egg.connection(socket).await {
+                tracing::debug!(%error, "a connection ended");
+            }
+            egg.lock().connections -= 1;
+            egg.tell();
+        });
+    }
+
+    async fn connection(self: &Arc<Self>, socket: UnixStream) -> io::Result<()> {
+        let (read, write) = socket.into_split();
+        let mut reader = MessageReader::new(read);
+        let mut writer = MessageWriter::new(write);
+        let hello = timeout(HELLO_DEADLINE, reader.next::<ToEgg>())
+            .await
+            .map_err(io::Error::from)??;
+        let Some(ToEgg::Hello(hello)) = hello else {
+            return Ok(());
+        };
+        if !bool::from(hello.key.ct_eq(&self.key)) {
+            let failure = Failure::new(FailureKind::Refused, "the key of the session is wrong");
+            return writer.send(&FromEgg::Failed(failure)).await;
+        }
+        let session = self.lock().meta.id.clone();
+        writer
+            .send(&FromEgg::Welcome {
+                version: LOCAL_VERSION,
+                session,
+            })
+            .await?;
+        while let Some(message) = reader.next::<ToEgg>().await? {
+            let answer = match message {
+                ToEgg::Client(ClientMessage::Attach(request)) => {
+                    return self
+                        .attached(request, hello.principal, reader, writer)
+                        .await;
+                }
+                ToEgg::Hello(_) | ToEgg::Client(_) => return Ok(()),
+                ToEgg::Status => FromEgg::Status(Box::new(self.status())),
+                ToEgg::Screen { scrollback } => FromEgg::Screen(self.screen_text(scrollback)),
+                ToEgg::Kill => self.kill().await,
+                ToEgg::Rename { name } => self.rename(&name),
+            };
+            writer.send(&answer).await?;
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> EggStatus {
+        let state = self.lock();
+        let status = match &state.exit {
+            Some(_) if state.killed => SessionStatus::Killed,
+            Some(exit) if exit.signal.is_some() => SessionStatus::Killed,
+            Some(_) => SessionStatus::Exited,
+            None if process::is_stopped(self.program_pid) => SessionStatus::Frozen,
+            None => SessionStatus::Running,
+        };
+        let mut notes = Vec::new();
+        if state.log.is_disk_full() {
+            notes.push("the disk is full: the newest output is kept in memory".to_owned());
+        }
+        if !state.meta.cwd.is_dir() {
+            notes.push(format!("its folder {} is gone", state.meta.cwd.display()));
+        }
+        EggStatus {
+            epoch: state.attachments.epoch(),
+            status,
+            pid: self.program_pid,
+            size: state.attachments.size(),
+            bytes_written: state.log.end(),
+            title: state.screen.title().to_owned(),
+            attention: state.attention.map(str::to_owned),
+            clients: state.attachments.attached() as u32,
+            writer: state.attachments.writer().cloned(),
+            exit: state.exit.clone(),
+            notes,
+        }
+    }
+
+    fn screen_text(&self, scrollback: u32) -> ScreenText {
+        let state = self.lock();
+        screen_text(
+            &state.screen,
+            scrollback,
+            state.meta.id.as_str(),
+            &state.log,
+        )
+    }
+
+    async fn kill(&self) -> FromEgg {
+        self.mark_killed();
+        let all_gone = process::end_tree(self.program_pid).await;
+        let mut changed = self.changed.subscribe();
+        let recorded = timeout(Duration::from_secs(3), async {
+            while self.lock().exit.is_none() {
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+        if all_gone && recorded.await.is_ok() {
+            FromEgg::Done
+        } else {
+            FromEgg::Failed(Failure::new(
+                FailureKind::Failed,
+                "some process of the session would not end, not even by SIGKILL",
+            ))
+        }
+    }
+
+    fn rename(&self, name: &str) -> FromEgg {
+        let name: SessionName = match name.parse() {
+            Ok(name) => name,
+            Err(error) => {
+                return FromEgg::Failed(Failure::new(FailureKind::Invalid, format!("{error}")));
+            }
+        };
+        let mut state = self.lock();
+        let meta = Meta {
+            name,
+            ..state.meta.clone()
+        };
+        match self.dir.write_meta(&meta) {
+            Ok(()) => {
+                state.meta = meta;
+                FromEgg::Done
+            }
+            Err(error) => FromEgg::Failed(Failure::new(FailureKind::Failed, error.to_string())),
+        }
+    }
+
+    // Attached clients.
+
+    async fn attached(
+        self: &Arc<Self>,
+        request: Attach,
+        principal: Principal,
+        mut reader: MessageReader,
+        writer: MessageWriter,
+    ) -> io::Result<()> {
+        let stream = StreamId(self.next_stream.fetch_add(1, Ordering::Relaxed));
+        let id = request.attachment;
+        let request = Attach {
+            size: Winsize::from_reported(request.size.cols, request.size.rows),
+            ..request
+        };
+        let sender = self.admit(&request, principal, stream);
+        self.settle_size();
+        self.tell();
+
+        let sending = sender.run(writer);
+        tokio::pin!(sending);
+        let mut said_goodbye = false;
+        let mut told_the_end = false;
+        let result = loop {
+            tokio::select! {
+                sent = &mut sending => {
+                    told_the_end = matches!(sent, Ok(Ended::Exited));
+                    break sent.map(drop);
+                }
+                message = reader.next::<ToEgg>() => match message {
+                    Ok(Some(ToEgg::Client(ClientMessage::Detach))) => {
+                        said_goodbye = true;
+                        break Ok(());
+                    }
+                    Ok(Some(ToEgg::Client(message))) => {
+                        if let Err(error) = self.client_message(&id, message) {
+                            break Err(error);
+                        }
+                    }
+                    Ok(Some(_)) => break Err(io::ErrorKind::InvalidData.into()),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            }
+        };
+        self.lock()
+            .attachments
+            .leave(&id, stream, said_goodbye || told_the_end);
+        self.settle_size();
+        self.tell();
+        result
+    }
+
+    /// Enters a client, and takes everything it is shown first from one moment.
+    fn admit(self: &Arc<Self>, request: &Attach, principal: Principal, stream: StreamId) -> Sender {
+        let mut state = self.lock();
+        // Whoever attaches saw what it was wanted for.
+        state.attention = None;
+        let log = (state.log.start(), state.log.end());
+        let admitted = state.attachments.attach(request, principal, stream, log);
+        let snapshot = match admitted.history {
+            History::Continued => None,
+            History::Fresh | History::Skipped { .. } | History::Differs => {
+                Some(state.screen.snapshot(SNAPSHOT_SCROLLBACK))
+            }
+        };
+        let attached = Attached {
+            session: state.meta.id.clone(),
+            name: state.meta.name.to_string(),
+            epoch: state.attachments.epoch(),
+            history: admitted.history,
+            applied: admitted.applied,
+            output: admitted.output,
+            size: state.attachments.size(),
+            writer: state.attachments.is_writer(&request.attachment),
+        };
+        Sender {
+            egg: Arc::clone(self),
+            id: request.attachment,
+            stream,
+            cursor: admitted.output,
+            acknowledged: admitted.applied,
+            ack_due: None,
+            size: attached.size,
+            is_writer: attached.writer,
+            first: Some((attached, snapshot)),
+        }
+    }
+
+    fn client_message(&self, id: &AttachmentId, message: ClientMessage) -> io::Result<()> {
+        match message {
+            ClientMessage::Input { offset, bytes } => {
+                let mut state = self.lock();
+                match state.attachments.input(id, offset, bytes.len()) {
+                    Input::Take { skip } => {
+                        // Twice the window: a client resumes with what it had under way.
+                        if state.attachments.pending_input(id) > 2 * INPUT_WINDOW {
+                            return Err(io::ErrorKind::InvalidData.into());
+                        }
+                        self.input.typed(*id, &bytes[skip..]);
+                    }
+                    Input::Drop => {
+                        drop(state);
+                        self.tell();
+                    }
+                    Input::Gap => return Err(io::ErrorKind::InvalidData.into()),
+                }
+            }
+            ClientMessage::Resize(size) => {
+                let size = Winsize::from_reported(size.cols, size.rows);
+                self.lock().attachments.resize(id, size);
+                self.settle_size();
+                self.tell();
+            }
+            ClientMessage::Attach(_) | ClientMessage::Call(_) | ClientMessage::Detach => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings terminal and model to the size that holds.
+    fn settle_size(&self) {
+        let mut state = self.lock();
+        let size = state.attachments.size();
+        if state.screen.size() == screen_size(size) {
+            return;
+        }
+        state.screen.resize(screen_size(size));
+        let terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = terminal.resize(size) {
+            tracing::debug!(%error, "the terminal did not take its size");
+        }
+    }
+}
+
+/// Sends one attached client what it is to see, at its own pace.
+struct Sender {
+    egg: Arc<Egg>,
+    id: AttachmentId,
+    stream: StreamId,
+    /// Offset of the next output byte to send.
+    cursor: u64,
+    /// Input that the client knows to be applied.
+    acknowledged: u64,
+    /// When applied input is acknowledged even if nothing was printed.
+    ack_due: Option<Instant>,
+    size: Winsize,
+    is_writer: bool,
+    /// The terms and the snapshot, until they are sent.
+    first: Option<(Attached, Option<Vec<u8>>)>,
+}
+
+/// Why a sender stopped.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    Exited,
+    Replaced,
+}
+
+enum Step {
+    Send(Vec<WingMessage>),
+    Wait,
+    End(Ended, WingMessage),
+}
+
+impl Sender {
+    async fn run(mut self, mut writer: MessageWriter) -> io::Result<Ended> {
+        let mut printed = self.egg.printed.subscribe();
+        let mut changed = self.egg.changed.subscribe();
+        loop {
+            // Marked as seen before looking, so that nothing is missed between.
+            printed.mark_unchanged();
+            changed.mark_unchanged();
+            match self.step()? {
+                Step::Send(messages) => {
+                    for message in messages {
+                        writer.send(&FromEgg::Wing(message)).await?;
+                        self.egg.sent.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Step::End(ended, message) => {
+                    writer.send(&FromEgg::Wing(message)).await?;
+                    return Ok(ended);
+                }
+                Step::Wait => {
+                    let ack_due = self.ack_due;
+                    tokio::select! {
+                        _ = printed.changed() => {}
+                        _ = changed.changed() => {}
+                        () = async { sleep_until(ack_due.unwrap_or_else(Instant::now)).await }, if ack_due.is_some() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decides what comes next. One moment of the state, no waiting.
+    fn step(&mut self) -> io::Result<Step> {
+        if let Some((attached, snapshot)) = self.first.take() {
+            return Ok(Step::Send(opening(attached, snapshot)));
+        }
+        let egg = Arc::clone(&self.egg);
+        let state = egg.lock();
+        if !state.attachments.is_current(&self.id, self.stream) {
+            return Ok(Step::End(Ended::Replaced, WingMessage::Replaced));
+        }
+        let size = state.attachments.size();
+        if size != self.size {
+            self.size = size;
+            return Ok(Step::Send(vec![WingMessage::Resized(size)]));
+        }
+        let is_writer = state.attachments.is_writer(&self.id);
+        if is_writer != self.is_writer {
+            self.is_writer = is_writer;
+            return Ok(Step::Send(vec![WingMessage::Writer(is_writer)]));
+        }
+        let applied = state.attachments.applied_of(&self.id);
+        if self.cursor < state.log.start() {
+            return Ok(Step::Send(self.catch_up(&state, applied)));
+        }
+        if self.cursor < state.log.end() {
+            let piece = state.log.read(self.cursor, MAX_CHUNK)?;
+            self.cursor = piece.offset + piece.bytes.len() as u64;
+            self.acknowledged = applied;
+            self.ack_due = None;
+            let output = WingMessage::Output {
+                offset: piece.offset,
+                applied,
+                bytes: piece.bytes,
+            };
+            return Ok(Step::Send(vec![output]));
+        }
+        if let Some(exit) = &state.exit {
+            return Ok(Step::End(Ended::Exited, WingMessage::Exited(exit.clone())));
+        }
+        if applied > self.acknowledged {
+            let due = *self
+                .ack_due
+                .get_or_insert_with(|| Instant::now() + ACK_DELAY);
+            if Instant::now() >= due {
+                self.acknowledged = applied;
+                self.ack_due = None;
+                let output = WingMessage::Output {
+                    offset: self.cursor,
+                    applied,
+                    bytes: Vec::new(),
+                };
+                return Ok(Step::Send(vec![output]));
+            }
+        }
+        Ok(Step::Wait)
+    }
+
+    /// Brings a client whose place left the window back by a snapshot.
+    fn catch_up(&mut self, state: &State, applied: u64) -> Vec<WingMessage> {
+        let end = state.log.end();
+        let attached = Attached {
+            session: state.meta.id.clone(),
+            name: state.meta.name.to_string(),
+            epoch: state.attachments.epoch(),
+            history: History::Skipped {
+                bytes: end - self.cursor,
+            },
+            applied,
+            output: end,
+            size: self.size,
+            writer: self.is_writer,
+        };
+        self.cursor = end;
+        self.acknowledged = applied;
+        self.ack_due = None;
+        opening(attached, Some(state.screen.snapshot(SNAPSHOT_SCROLLBACK)))
+    }
+}
+
+/// The terms of an attachment, and the snapshot in parts.
+fn opening(attached: Attached, snapshot: Option<Vec<u8>>) -> Vec<WingMessage> {
+    let mut messages = vec![WingMessage::Attached(attached)];
+    if let Some(snapshot) = snapshot {
+        let parts = snapshot.chunks(MAX_CHUNK).count().max(1);
+        let mut chunks = snapshot.chunks(MAX_CHUNK);
+        for part in 1..=parts {
+            let bytes = chunks.next().unwrap_or_default().to_vec();
+            messages.push(WingMessage::Snapshot {
+                last: part == parts,
+                bytes,
+            });
+        }
+    }
+    messages
+}
+
+/// A screen as the wire says it.
+pub fn screen_text(screen: &dyn Screen, scrollback: u32, id: &str, log: &OutputLog) -> ScreenText {
+    let text = screen.text(scrollback.min(MAX_READ_LINES) as usize);
+    let size = screen.size();
+    ScreenText {
+        id: id.to_owned(),
+        scrollback: text.first_visible as u32,
+        lines: text.lines.into_iter().map(|line| line.text).collect(),
+        cursor_row: text.cursor.row,
+        cursor_col: text.cursor.col,
+        cursor_visible: text.cursor.visible,
+        size: Winsize {
+            cols: size.cols,
+            rows: size.rows,
+        },
+        title: text.title,
+        modes: mode_names(&text.modes),
+        offset: log.end(),
+        truncated_before: log.start(),
+    }
+}
+
+/// The modes that are on, by the names that users see.
+fn mode_names(modes: &Modes) -> Vec<String> {
+    let mouse = match modes.mouse {
+        Mouse::Off => "",
+        Mouse::X10 => "mouse-x10",
+        Mouse::Press => "mouse",
+        Mouse::Drag => "mouse-drag",
+        Mouse::Any => "mouse-any",
+    };
+    let named = [
+        (modes.alt_screen, "alt-screen"),
+        (modes.app_cursor, "app-cursor"),
+        (modes.app_keypad, "app-keypad"),
+        (modes.bracketed_paste, "bracketed-paste"),
+        (modes.mouse != Mouse::Off, mouse),
+        (modes.mouse_sgr(), "mouse-sgr"),
+        (modes.focus, "focus"),
+        (modes.synchronized, "synchronized"),
+        (!modes.autowrap, "no-autowrap"),
+        (modes.origin, "origin"),
+        (modes.insert, "insert"),
+        (modes.newline, "newline"),
+        (modes.reverse_video, "reverse-video"),
+        (modes.kitty_flags != 0, "kitty-keyboard"),
+    ];
+    named
+        .into_iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+/// A size as the model takes it.
+pub fn screen_size(size: Winsize) -> Size {
+    Size {
+        cols: size.cols,
+        rows: size.rows,
+    }
+}
+
+/// The time, in milliseconds since the Unix epoch.
+pub fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_millis() as u64)
+}
