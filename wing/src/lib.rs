@@ -1,1 +1,34 @@
-//! Placeholder.
+//! The wing: the daemon on a user's machine, and the native client half.
+//!
+//! A profile is one folder (`WINGTHING_DIR`) with one identity, its sessions and its
+//! pins. This crate finds and starts its sessions ([`sessions`]), keeps its keys, lists
+//! and pins ([`profile`]), serves its sessions through a relay ([`daemon`]), and reaches
+//! the sessions of other wings ([`client`], [`attach`]).
+//!
+//! What it deliberately does not do: talk to a user (`wt` does), run a relay
+//! (`wt-relay` does), or own a terminal (each session's own process does, `wt-egg`).
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod attach;
+mod backoff;
+pub mod client;
+pub mod config;
+pub mod control;
+pub mod daemon;
+mod error;
+mod http;
+pub mod login;
+pub mod pins;
+pub mod profile;
+mod requests;
+mod sealed;
+mod serve;
+pub mod sessions;
+mod uplink;
+
+pub use error::{Error, ErrorCode};
+pub use uplink::Uplink;
+
+/// The version of wingthing that this is.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,0 +1,704 @@
+//! An attachment: one terminal of a user on one session, over any number of cuts.
+//!
+//! [`Place`] is the core: it knows where input and output stopped. [`run`] moves bytes
+//! between it, a session that is here or at another wing, and whoever shows it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout};
+use wt_crypto::Fill;
+use wt_egg::EggClient;
+use wt_egg::wire::{MessageReader, MessageWriter};
+use wt_protocol::limits::{INPUT_WINDOW, MAX_CHUNK, MAX_MESSAGE};
+use wt_protocol::local::{FromEgg, ToEgg};
+use wt_protocol::session::{
+    Attach, Attached, ClientMessage, Exit, History, Resume, WingMessage, Winsize,
+};
+use wt_protocol::{AttachmentId, Close, EggEpoch, codec};
+
+use crate::backoff::{Backoff, jitter};
+use crate::client::WingHandle;
+use crate::error::{Error, ErrorCode};
+use crate::sealed::{SealedEnd, SealedReader, SealedSender};
+use crate::sessions::Sessions;
+
+/// Input that is held for a session, in bytes: the largest paste that people make. Beyond
+/// it the terminal itself holds what is typed.
+const MAX_HELD_INPUT: usize = 8 << 20;
+
+/// Waits between tries to come back.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a local egg that is gone is looked for before that is the end.
+const LOCAL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long saying goodbye may take.
+const GOODBYE_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Which session, and where.
+pub enum Target {
+    /// A session of this profile.
+    Local(Sessions, String),
+    /// A session of another wing.
+    Remote(WingHandle, String),
+}
+
+/// How to attach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The terminal's size.
+    pub size: Winsize,
+    /// Only watch.
+    pub read_only: bool,
+    /// Take the right to type from whoever has it.
+    pub takeover: bool,
+}
+
+/// What the user does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Types or pastes.
+    Input(Vec<u8>),
+    /// Gives the terminal another size.
+    Resize(Winsize),
+    /// Leaves; the session goes on.
+    Detach,
+}
+
+/// What the user is to see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The session is there.
+    Attached {
+        /// Its name.
+        name: String,
+        /// Its id.
+        id: String,
+        /// Whether this terminal may type.
+        writer: bool,
+        /// Bytes of output that are not shown, when there are any.
+        skipped: Option<u64>,
+        /// Input that was typed and must not be sent again, when there is any.
+        undelivered: Vec<u8>,
+    },
+    /// Bytes that bring a fresh screen to the session's state.
+    Repaint(Vec<u8>),
+    /// What the session printed.
+    Output(Vec<u8>),
+    /// Whether this terminal may type.
+    Writer(bool),
+    /// The link is lost; it is being tried again.
+    LinkLost,
+    /// The link is back.
+    LinkBack,
+}
+
+/// How an attachment ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// The user left.
+    Detached,
+    /// The session's program ended.
+    Exited(Exit),
+    /// The same attachment went on elsewhere.
+    Replaced,
+}
+
+/// Attaches until the user leaves or the session ends; comes back by itself after cuts.
+///
+/// Events go out in order and wait for whoever takes them.
+///
+/// # Errors
+/// That there is no such session, or that it or its wing refuses.
+pub async fn run(
+    target: Target,
+    options: Options,
+    mut commands: mpsc::Receiver<Command>,
+    events: mpsc::Sender<Event>,
+) -> Result<End, Error> {
+    let mut place = Place::new(AttachmentId::from_bytes(wt_crypto::random()));
+    let mut options = options;
+    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let mut lost_at: Option<Instant> = None;
+    loop {
+        let opened = {
+            let opening = open(&target);
+            tokio::pin!(opening);
+            loop {
+                tokio::select! {
+                    opened = &mut opening => break opened,
+                    command = commands.recv(), if lost_at.is_some() => {
+                        if !take_offline(&mut place, &mut options, command) {
+                            return Ok(End::Detached);
+                        }
+                    }
+                }
+            }
+        };
+        let cut = match opened {
+            Ok(stream) => {
+                let was_lost = lost_at.take().is_some();
+                if was_lost && events.send(Event::LinkBack).await.is_err() {
+                    return Ok(End::Detached);
+                }
+                match converse(
+                    stream,
+                    &target,
+                    &mut place,
+                    &mut options,
+                    &mut commands,
+                    &events,
+                )
+                .await?
+                {
+                    Conversation::Over(end) => return Ok(end),
+                    Conversation::Cut { progressed } => {
+                        if progressed {
+                            backoff.reset();
+                        }
+                        None
+                    }
+                }
+            }
+            Err(error) => Some(error),
+        };
+        // A first attach that fails is the user's answer; a later one is tried again.
+        if let Some(error) = cut {
+            let patience = match &target {
+                Target::Local(..) => LOCAL_PATIENCE,
+                Target::Remote(..) => Duration::MAX,
+            };
+            let gone_for = lost_at.map(|at| at.elapsed());
+            let may_return = matches!(error.code, ErrorCode::Unreachable | ErrorCode::TimedOut);
+            if place.epoch.is_none() || !may_return || gone_for.is_some_and(|gone| gone > patience)
+            {
+                return Err(error);
+            }
+        }
+        if lost_at.is_none() {
+            lost_at = Some(Instant::now());
+            if events.send(Event::LinkLost).await.is_err() {
+                return Ok(End::Detached);
+            }
+        }
+        let waiting = sleep(backoff.wait(jitter()));
+        tokio::pin!(waiting);
+        loop {
+            tokio::select! {
+                () = &mut waiting => break,
+                command = commands.recv() => {
+                    if !take_offline(&mut place, &mut options, command) {
+                        return Ok(End::Detached);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes a command while there is no link. False when the user leaves.
+fn take_offline(place: &mut Place, options: &mut Options, command: Option<Command>) -> bool {
+    match command {
+        Some(Command::Input(bytes)) => place.typed(&bytes),
+        Some(Command::Resize(size)) => options.size = size,
+        Some(Command::Detach) | None => return false,
+    }
+    true
+}
+
+enum Conversation {
+    Over(End),
+    Cut { progressed: bool },
+}
+
+/// Talks over one stream until it or the attachment ends.
+async fn converse(
+    stream: Stream,
+    target: &Target,
+    place: &mut Place,
+    options: &mut Options,
+    commands: &mut mpsc::Receiver<Command>,
+    events: &mpsc::Sender<Event>,
+) -> Result<Conversation, Error> {
+    let (mut incoming, mut outgoing) = stream.split();
+    let session = match target {
+        Target::Local(_, session) | Target::Remote(_, session) => session.clone(),
+    };
+    let request = Attach {
+        session,
+        attachment: place.attachment,
+        size: options.size,
+        read_only: options.read_only,
+        // Taking over is done once, not again after each cut.
+        takeover: options.takeover && place.epoch.is_none(),
+        resume: place.resume(),
+    };
+    let mut progressed = false;
+    if outgoing.send(ClientMessage::Attach(request)).await.is_err() {
+        return Ok(Conversation::Cut { progressed });
+    }
+    let mut attached = false;
+    let mut told_size = options.size;
+    loop {
+        // Sending never waits for long: the other end always takes a window of input.
+        if attached {
+            while let Some((offset, bytes)) = place.next_input() {
+                if outgoing
+                    .send(ClientMessage::Input { offset, bytes })
+                    .await
+                    .is_err()
+                {
+                    return Ok(Conversation::Cut { progressed });
+                }
+            }
+            if told_size != options.size {
+                told_size = options.size;
+                if outgoing
+                    .send(ClientMessage::Resize(told_size))
+                    .await
+                    .is_err()
+                {
+                    return Ok(Conversation::Cut { progressed });
+                }
+            }
+        }
+        tokio::select! {
+            message = incoming.next() => {
+                let message = match message {
+                    Ok(message) => message,
+                    Err(StreamLoss::Fatal(error)) => return Err(error),
+                    Err(StreamLoss::Cut) => return Ok(Conversation::Cut { progressed }),
+                };
+                attached |= matches!(message, WingMessage::Attached(_));
+                progressed = true;
+                match place.take(message)? {
+                    Taken::Nothing => {}
+                    Taken::Event(event) => {
+                        if events.send(event).await.is_err() {
+                            outgoing.goodbye().await;
+                            return Ok(Conversation::Over(End::Detached));
+                        }
+                    }
+                    Taken::End(end) => return Ok(Conversation::Over(end)),
+                }
+            }
+            command = commands.recv(), if place.has_room() => match command {
+                Some(Command::Input(bytes)) => place.typed(&bytes),
+                Some(Command::Resize(size)) => options.size = size,
+                Some(Command::Detach) | None => {
+                    outgoing.goodbye().await;
+                    return Ok(Conversation::Over(End::Detached));
+                }
+            }
+        }
+    }
+}
+
+/// Where one attachment stopped: a pure core.
+#[derive(Debug)]
+struct Place {
+    attachment: AttachmentId,
+    /// The egg that the offsets belong to; none before the first attach.
+    epoch: Option<EggEpoch>,
+    /// Typed and not known to be applied; the first byte is at offset `acked`.
+    held: VecDeque<u8>,
+    acked: u64,
+    /// Offset up to which input was sent on this stream.
+    sent: u64,
+    /// Offset up to which output is shown.
+    have: u64,
+    /// A snapshot that is coming in.
+    snapshot: Vec<u8>,
+    /// Whether this attachment only watches: what it types goes nowhere.
+    watches: bool,
+}
+
+/// Largest snapshot that is put together, in bytes: 2,000 lines of the widest terminal
+/// with every cell in a colour of its own.
+const MAX_SNAPSHOT: usize = 64 << 20;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Taken {
+    Nothing,
+    Event(Event),
+    End(End),
+}
+
+impl Place {
+    fn new(attachment: AttachmentId) -> Self {
+        Self {
+            attachment,
+            epoch: None,
+            held: VecDeque::new(),
+            acked: 0,
+            sent: 0,
+            have: 0,
+            snapshot: Vec::new(),
+            watches: false,
+        }
+    }
+
+    fn typed(&mut self, bytes: &[u8]) {
+        if !self.watches {
+            self.held.extend(bytes);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.held.len() < MAX_HELD_INPUT
+    }
+
+    /// The next piece of input to send, within the window.
+    fn next_input(&mut self) -> Option<(u64, Vec<u8>)> {
+        let from = (self.sent - self.acked) as usize;
+        let until = self
+            .held
+            .len()
+            .min(INPUT_WINDOW as usize)
+            .min(from + MAX_CHUNK);
+        if from >= until {
+            return None;
+        }
+        let offset = self.sent;
+        let bytes: Vec<u8> = self.held.range(from..until).copied().collect();
+        self.sent += bytes.len() as u64;
+        Some((offset, bytes))
+    }
+
+    fn resume(&self) -> Option<Resume> {
+        let epoch = self.epoch?;
+        Some(Resume {
+            epoch,
+            next: self.acked + self.held.len() as u64,
+            acked: self.acked,
+            have: self.have,
+        })
+    }
+
+    fn take(&mut self, message: WingMessage) -> Result<Taken, Error> {
+        match message {
+            WingMessage::Attached(attached) => Ok(self.attached(attached)),
+            WingMessage::Snapshot { last, bytes } => {
+                if self.snapshot.len() + bytes.len() > MAX_SNAPSHOT {
+                    return Err(broken());
+                }
+                self.snapshot.extend(bytes);
+                Ok(if last {
+                    Taken::Event(Event::Repaint(std::mem::take(&mut self.snapshot)))
+                } else {
+                    Taken::Nothing
+                })
+            }
+            WingMessage::Output {
+                offset,
+                applied,
+                bytes,
+            } => {
+                if offset != self.have {
+                    return Err(broken());
+                }
+                self.have += bytes.len() as u64;
+                self.applied(applied)?;
+                Ok(if bytes.is_empty() {
+                    Taken::Nothing
+                } else {
+                    Taken::Event(Event::Output(bytes))
+                })
+            }
+            WingMessage::Resized(_) => Ok(Taken::Nothing),
+            WingMessage::Writer(writer) => {
+                self.watches = !writer;
+                Ok(Taken::Event(Event::Writer(writer)))
+            }
+            WingMessage::Exited(exit) => Ok(Taken::End(End::Exited(exit))),
+            WingMessage::Replaced => Ok(Taken::End(End::Replaced)),
+            WingMessage::Refused(failure) => Err(failure.into()),
+            WingMessage::Reply(_) => Err(broken()),
+        }
+    }
+
+    fn attached(&mut self, attached: Attached) -> Taken {
+        let mut undelivered = Vec::new();
+        match attached.history {
+            History::Fresh => {}
+            History::Continued | History::Skipped { .. } if attached.applied >= self.acked => {
+                let newly = ((attached.applied - self.acked) as usize).min(self.held.len());
+                self.held.drain(..newly);
+            }
+            // What was under way may or may not have been typed: never type it twice.
+            History::Continued | History::Skipped { .. } | History::Differs => {
+                undelivered = self.held.drain(..).collect();
+            }
+        }
+        self.epoch = Some(attached.epoch);
+        self.acked = attached.applied;
+        self.sent = attached.applied;
+        self.have = attached.output;
+        self.snapshot.clear();
+        self.watches = !attached.writer;
+        let skipped = match attached.history {
+            History::Skipped { bytes } => Some(bytes),
+            History::Fresh | History::Continued | History::Differs => None,
+        };
+        Taken::Event(Event::Attached {
+            name: attached.name,
+            id: attached.session.to_string(),
+            writer: attached.writer,
+            skipped,
+            undelivered,
+        })
+    }
+
+    fn applied(&mut self, applied: u64) -> Result<(), Error> {
+        if applied > self.sent {
+            return Err(broken());
+        }
+        if applied > self.acked {
+            let newly = ((applied - self.acked) as usize).min(self.held.len());
+            self.held.drain(..newly);
+            self.acked = applied;
+        }
+        Ok(())
+    }
+}
+
+fn broken() -> Error {
+    Error::failed("the session's process does not keep to the protocol")
+}
+
+// One stream, to an egg here or through a relay.
+
+enum Stream {
+    Egg(EggClient),
+    Sealed {
+        reader: SealedReader,
+        sender: SealedSender,
+        wing: WingHandle,
+    },
+}
+
+enum Incoming {
+    Egg(MessageReader),
+    Sealed {
+        reader: SealedReader,
+        wing: WingHandle,
+    },
+}
+
+enum Outgoing {
+    Egg(MessageWriter),
+    Sealed(SealedSender),
+}
+
+/// Why nothing more comes from a stream.
+enum StreamLoss {
+    /// It was cut; another may be opened.
+    Cut,
+    /// Trying again would be wrong.
+    Fatal(Error),
+}
+
+async fn open(target: &Target) -> Result<Stream, Error> {
+    match target {
+        Target::Local(sessions, session) => Ok(Stream::Egg(sessions.open(session).await?.0)),
+        Target::Remote(wing, _) => {
+            let sealed = wing.open().await?;
+            Ok(Stream::Sealed {
+                reader: sealed.reader,
+                sender: sealed.sender,
+                wing: wing.clone(),
+            })
+        }
+    }
+}
+
+impl Stream {
+    fn split(self) -> (Incoming, Outgoing) {
+        match self {
+            Stream::Egg(EggClient { reader, writer }) => {
+                (Incoming::Egg(reader), Outgoing::Egg(writer))
+            }
+            Stream::Sealed {
+                reader,
+                sender,
+                wing,
+            } => (Incoming::Sealed { reader, wing }, Outgoing::Sealed(sender)),
+        }
+    }
+}
+
+impl Incoming {
+    /// The next message. Cancel safe.
+    async fn next(&mut self) -> Result<WingMessage, StreamLoss> {
+        match self {
+            Incoming::Egg(reader) => match reader.next::<FromEgg>().await {
+                Ok(Some(FromEgg::Wing(message))) => Ok(message),
+                Ok(Some(_)) => Err(StreamLoss::Fatal(broken())),
+                Ok(None) | Err(_) => Err(StreamLoss::Cut),
+            },
+            Incoming::Sealed { reader, wing } => match reader.next().await {
+                Ok(bytes) => {
+                    codec::decode(&bytes, MAX_MESSAGE).map_err(|_| StreamLoss::Fatal(broken()))
+                }
+                Err(SealedEnd::Closed(
+                    close @ (Close::NotAdmitted | Close::Version(_) | Close::Protocol),
+                )) => Err(StreamLoss::Fatal(wing.closed(close))),
+                Err(_) => Err(StreamLoss::Cut),
+            },
+        }
+    }
+}
+
+impl Outgoing {
+    async fn send(&mut self, message: ClientMessage) -> io::Result<()> {
+        match self {
+            Outgoing::Egg(writer) => writer.send(&ToEgg::Client(message)).await,
+            Outgoing::Sealed(sender) => {
+                let bytes = codec::encode(&message, MAX_MESSAGE).map_err(io::Error::other)?;
+                sender
+                    .send(bytes, Fill::Bucket)
+                    .await
+                    .map_err(io::Error::other)
+            }
+        }
+    }
+
+    /// Leaves for good. The session forgets this attachment.
+    async fn goodbye(mut self) {
+        let saying = async {
+            // A session that cannot be told finds out by itself.
+            let _ = self.send(ClientMessage::Detach).await;
+            if let Outgoing::Sealed(sender) = self {
+                sender.close(Close::Done).await;
+            }
+        };
+        let _ = timeout(GOODBYE_DEADLINE, saying).await;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use wt_protocol::SessionId;
+
+    use super::*;
+
+    const EPOCH: EggEpoch = EggEpoch::from_bytes([1; 16]);
+
+    fn attached(history: History, applied: u64, output: u64) -> WingMessage {
+        WingMessage::Attached(Attached {
+            session: SessionId::from_random([0; 8]),
+            name: "work".into(),
+            epoch: EPOCH,
+            history,
+            applied,
+            output,
+            size: Winsize::DEFAULT,
+            writer: true,
+        })
+    }
+
+    fn output(offset: u64, applied: u64, bytes: &[u8]) -> WingMessage {
+        WingMessage::Output {
+            offset,
+            applied,
+            bytes: bytes.to_vec(),
+        }
+    }
+
+    fn place() -> Place {
+        let mut place = Place::new(AttachmentId::from_bytes([2; 16]));
+        place.take(attached(History::Fresh, 0, 100)).unwrap();
+        place
+    }
+
+    #[test]
+    fn input_keeps_within_the_window_until_it_is_applied() {
+        let mut place = place();
+        place.typed(&vec![7; INPUT_WINDOW as usize + 5]);
+
+        let mut sent = 0;
+        while let Some((offset, bytes)) = place.next_input() {
+            assert_eq!(offset, sent);
+            sent += bytes.len() as u64;
+        }
+        assert_eq!(sent, INPUT_WINDOW);
+
+        place.take(output(100, 3, b"")).unwrap();
+        assert_eq!(place.next_input(), Some((INPUT_WINDOW, vec![7; 3])));
+        assert_eq!(place.next_input(), None);
+    }
+
+    #[test]
+    fn after_a_cut_what_was_not_applied_is_sent_again() {
+        let mut place = place();
+        place.typed(b"abcdef");
+        assert!(place.next_input().is_some());
+        place.take(output(100, 2, b"ab")).unwrap();
+        place.typed(b"gh");
+
+        assert_eq!(
+            place.resume(),
+            Some(Resume {
+                epoch: EPOCH,
+                next: 8,
+                acked: 2,
+                have: 102
+            })
+        );
+        place.take(attached(History::Continued, 4, 102)).unwrap();
+
+        assert_eq!(place.next_input(), Some((4, b"efgh".to_vec())));
+    }
+
+    #[test]
+    fn input_under_way_is_not_sent_to_another_life_of_the_session() {
+        let mut place = place();
+        place.typed(b"rm x");
+        assert!(place.next_input().is_some());
+
+        let taken = place.take(attached(History::Differs, 0, 500)).unwrap();
+
+        let Taken::Event(Event::Attached { undelivered, .. }) = taken else {
+            panic!("{taken:?}")
+        };
+        assert_eq!(undelivered, b"rm x");
+        assert_eq!(place.next_input(), None);
+        place.typed(b"y");
+        assert_eq!(place.next_input(), Some((0, b"y".to_vec())));
+    }
+
+    #[test]
+    fn output_out_of_its_place_is_refused() {
+        let mut place = place();
+
+        assert!(place.take(output(101, 0, b"x")).is_err());
+        assert!(
+            place.take(output(100, 1, b"x")).is_err(),
+            "more applied than was sent"
+        );
+        assert_eq!(
+            self::place().take(output(100, 0, b"x")).unwrap(),
+            Taken::Event(Event::Output(b"x".to_vec()))
+        );
+    }
+
+    #[test]
+    fn a_snapshot_comes_whole() {
+        let mut place = place();
+
+        let part = |last, bytes: &[u8]| WingMessage::Snapshot {
+            last,
+            bytes: bytes.to_vec(),
+        };
+        assert_eq!(place.take(part(false, b"ab")).unwrap(), Taken::Nothing);
+        assert_eq!(
+            place.take(part(true, b"c")).unwrap(),
+            Taken::Event(Event::Repaint(b"abc".to_vec()))
+        );
+    }
+}

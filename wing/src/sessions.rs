@@ -1,0 +1,786 @@
+//! The sessions of a profile: found, started, read, renamed and ended through their
+//! folders, with or without a daemon.
+//!
+//! The command line and the wing use the same functions, so a session is the same thing
+//! whoever made it. Names are given out under one lock file.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use wt_egg::backend::Program;
+use wt_egg::dir::DIR_VERSION;
+use wt_egg::log::OutputLog;
+use wt_egg::screen::{Model, ModelLimits, Screen};
+use wt_egg::server::{Launch, Started, now_ms, screen_size, screen_text};
+use wt_egg::{EggClient, EggDir, ExitRecord, Meta, process, pty};
+use wt_files::Lock;
+use wt_protocol::limits::{MAX_COMMAND_ARGS, MAX_COMMAND_BYTES, MAX_ENV_VARS, MAX_RAW_PAGE};
+use wt_protocol::local::EggStatus;
+use wt_protocol::rpc::{
+    Failure, FailureKind, Isolation, OutputPage, Principal, ScreenText, SessionKind, SessionRecord,
+    SessionStatus, StartSession,
+};
+use wt_protocol::session::Winsize;
+use wt_protocol::{SessionId, SessionName};
+
+/// The hidden command by which this program becomes an egg.
+pub const EGG_COMMAND: &str = "__egg";
+
+/// How long the lock on names may be held by others. Ten starts at once take turns in it.
+const LOCK_WAIT: Duration = Duration::from_secs(30);
+
+/// How long an egg may take from its start to its answer.
+const START_DEADLINE: Duration = Duration::from_secs(15);
+
+/// How long ended sessions are kept.
+const KEEP_ENDED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How many ended sessions are kept.
+const KEEP_ENDED_COUNT: usize = 100;
+
+/// Living sessions of one profile. Each has a process, a terminal and a window of output.
+const MAX_LIVING: usize = 512;
+
+/// How many bytes of an ended session's output are replayed to show its screen.
+const REPLAY: u64 = 4 << 20;
+
+/// Bytes read from a log at once.
+const READ_SIZE: usize = 64 * 1024;
+
+/// The sessions of one profile.
+#[derive(Debug, Clone)]
+pub struct Sessions {
+    folder: PathBuf,
+    principal: Principal,
+}
+
+/// How a session is made, beyond what its maker asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartTerms {
+    /// Where it starts when its maker does not say.
+    pub default_cwd: PathBuf,
+    /// The variables that it gets, before its maker's own.
+    pub env: Vec<(String, String)>,
+    /// Output that it keeps, in bytes.
+    pub output_window: u64,
+}
+
+/// A session's folder, read.
+#[derive(Debug, Clone)]
+struct Found {
+    dir: EggDir,
+    meta: Meta,
+    exit: Option<ExitRecord>,
+    alive: bool,
+}
+
+impl Found {
+    fn is_living(&self) -> bool {
+        self.alive && self.exit.is_none()
+    }
+}
+
+impl Sessions {
+    /// The sessions under `folder` (a profile's `eggs/`), on behalf of `principal`.
+    pub fn new(folder: PathBuf, principal: Principal) -> Self {
+        Self { folder, principal }
+    }
+
+    /// The same sessions, on behalf of somebody else.
+    #[must_use]
+    pub fn acting_for(&self, principal: Principal) -> Self {
+        Self {
+            folder: self.folder.clone(),
+            principal,
+        }
+    }
+
+    /// Lists all sessions: living ones first, then by age, newest first.
+    ///
+    /// A folder that cannot be read is listed as lost, with a note that names the file.
+    ///
+    /// # Errors
+    /// When the sessions' own folder cannot be read.
+    pub async fn list(&self) -> Result<Vec<SessionRecord>, Failure> {
+        let mut asking = JoinSet::new();
+        let mut records = Vec::new();
+        for (name, found) in self.scan()? {
+            match found {
+                Ok(found) => {
+                    let sessions = self.clone();
+                    asking.spawn(async move { sessions.record(&found).await });
+                }
+                Err(note) => records.push(damaged_record(name, note)),
+            }
+        }
+        records.extend(asking.join_all().await);
+        records.sort_by_key(|r| {
+            (
+                !r.status.is_living(),
+                std::cmp::Reverse(r.created_at_ms),
+                r.id.clone(),
+            )
+        });
+        Ok(records)
+    }
+
+    /// One session by its id, its name, or a unique prefix of its id.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`] when there is none, or more than one.
+    pub async fn get(&self, session: &str) -> Result<SessionRecord, Failure> {
+        Ok(self.record(&self.find(session)?).await)
+    }
+
+    /// Starts a session; returns when its program runs and its socket answers.
+    ///
+    /// # Errors
+    /// What is wrong with the request, or why the program could not be started. No session
+    /// is left behind then.
+    pub async fn start(
+        &self,
+        request: StartSession,
+        terms: StartTerms,
+    ) -> Result<SessionRecord, Failure> {
+        check_request(&request)?;
+        let cwd = request
+            .cwd
+            .as_ref()
+            .map_or_else(|| terms.default_cwd.clone(), PathBuf::from);
+        if !cwd.is_absolute() {
+            let message = format!("the folder {} is not an absolute path", cwd.display());
+            return Err(Failure::new(FailureKind::Invalid, message));
+        }
+        wt_files::create_private_dir(&self.folder).map_err(|e| failed(&e))?;
+        let _names = self.lock_names().await?;
+        let all = self.readable()?;
+        let living: Vec<&Found> = all.iter().filter(|f| f.is_living()).collect();
+        if living.len() >= MAX_LIVING {
+            return Err(Failure::new(
+                FailureKind::Failed,
+                format!("{MAX_LIVING} sessions are living already"),
+            )
+            .hint("end some with `wt session kill NAME`"));
+        }
+        let name = match &request.name {
+            Some(name) => free_name(parse_name(name)?, &all)?,
+            None => make_name(&request.command, &all),
+        };
+        let id = fresh_id(&all)?;
+        let dir = EggDir::new(self.folder.join(id.as_str()));
+        wt_files::check_socket_path(&dir.socket())
+            .map_err(|e| Failure::new(FailureKind::Failed, e.to_string()))?;
+
+        let mut program = Program {
+            command: request.command.clone(),
+            cwd: cwd.clone(),
+            env: terms.env,
+        };
+        wt_egg::env::set(&mut program.env, request.env);
+        wt_egg::env::set(
+            &mut program.env,
+            [
+                ("WINGTHING_SESSION".to_owned(), id.to_string()),
+                ("WINGTHING_SESSION_NAME".to_owned(), name.to_string()),
+            ],
+        );
+        let (kind, command) = if request.command.is_empty() {
+            (
+                SessionKind::Shell,
+                vec![pty::login_shell(&program).display().to_string()],
+            )
+        } else {
+            (SessionKind::Command, request.command)
+        };
+        let meta = Meta {
+            version: DIR_VERSION,
+            id,
+            name,
+            kind,
+            agent: None,
+            command,
+            cwd,
+            isolation: Isolation::None,
+            created_at_ms: now_ms(),
+            created_by: self.principal.clone(),
+            size: Winsize::from_reported(request.size.cols, request.size.rows),
+            output_window: terms.output_window,
+            epoch: None,
+            egg_pid: None,
+            pid: None,
+            boot_id: process::boot_id(),
+        };
+        let launch = Launch {
+            program,
+            size: meta.size,
+        };
+        match start_egg(&dir, &meta, &launch).await {
+            Ok(()) => {
+                self.remove_old(&all);
+                let found =
+                    read_found(dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+                Ok(self.record(&found).await)
+            }
+            Err(failure) => {
+                // Nothing runs, so nothing may be listed.
+                let _ = fs::remove_dir_all(dir.path());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Ends a session's whole process tree; returns when it is gone.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or that some process would not end.
+    pub async fn kill(&self, session: &str) -> Result<SessionRecord, Failure> {
+        let found = self.find(session)?;
+        if !found.is_living() {
+            return Err(ended(&found));
+        }
+        let killed = match self.connect(&found).await {
+            Ok(mut egg) => egg.kill().await,
+            Err(failure) => Err(failure),
+        };
+        match killed {
+            Ok(()) => {}
+            Err(failure) if failure.kind == FailureKind::Unreachable => kill_stuck(&found).await?,
+            Err(failure) => return Err(failure),
+        }
+        let found =
+            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+        Ok(self.record(&found).await)
+    }
+
+    /// Gives a session another name.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or that the name is taken or not allowed.
+    pub async fn rename(&self, session: &str, name: &str) -> Result<SessionRecord, Failure> {
+        let name = parse_name(name)?;
+        let _names = self.lock_names().await?;
+        let found = self.find(session)?;
+        let others: Vec<Found> = self
+            .readable()?
+            .into_iter()
+            .filter(|other| other.meta.id != found.meta.id)
+            .collect();
+        let name = free_name(name, &others)?;
+        if found.alive {
+            self.connect(&found).await?.rename(name.as_str()).await?;
+        } else {
+            let meta = Meta {
+                name,
+                ..found.meta.clone()
+            };
+            found.dir.write_meta(&meta).map_err(|e| failed(&e))?;
+        }
+        let found =
+            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+        Ok(self.record(&found).await)
+    }
+
+    /// A session's screen as text, with so many lines of scrollback before it.
+    ///
+    /// The screen of a session that ended is made from the output that was kept.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or that the egg does not answer.
+    pub async fn screen(&self, session: &str, scrollback: u32) -> Result<ScreenText, Failure> {
+        let found = self.find(session)?;
+        if found.alive {
+            match self.connect(&found).await {
+                Ok(mut egg) => return egg.screen(scrollback).await,
+                // It may have ended a moment ago.
+                Err(failure) if found.dir.is_alive().unwrap_or(true) => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        let size = found.meta.size;
+        let id = found.meta.id.clone();
+        let replayed = tokio::task::spawn_blocking(move || -> io::Result<ScreenText> {
+            let log = OutputLog::open(&found.dir.output())?;
+            let mut model = Model::new(screen_size(size), ModelLimits::default());
+            let mut offset = log.start().max(log.end().saturating_sub(REPLAY));
+            loop {
+                let piece = log.read(offset, READ_SIZE)?;
+                if piece.bytes.is_empty() {
+                    break;
+                }
+                model.feed(&piece.bytes);
+                offset = piece.offset + piece.bytes.len() as u64;
+            }
+            Ok(screen_text(&model, scrollback, id.as_str(), &log))
+        });
+        replayed
+            .await
+            .map_err(|e| failed(&e))?
+            .map_err(|e| failed(&format!("the output cannot be read: {e}")))
+    }
+
+    /// A page of a session's output, as it was printed.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or what the system says.
+    pub async fn output(&self, session: &str, from: u64, max: u32) -> Result<OutputPage, Failure> {
+        let found = self.find(session)?;
+        let max = (max as usize).min(MAX_RAW_PAGE);
+        let reading = tokio::task::spawn_blocking(move || -> io::Result<OutputPage> {
+            let log = OutputLog::open(&found.dir.output())?;
+            let mut page = log.read(from, max)?;
+            while page.bytes.len() < max {
+                let more = log.read(
+                    page.offset + page.bytes.len() as u64,
+                    max - page.bytes.len(),
+                )?;
+                if more.bytes.is_empty() {
+                    break;
+                }
+                page.bytes.extend(more.bytes);
+            }
+            Ok(OutputPage {
+                id: found.meta.id.to_string(),
+                offset: page.offset,
+                end: log.end(),
+                truncated_before: log.start(),
+                bytes: page.bytes,
+            })
+        });
+        reading
+            .await
+            .map_err(|e| failed(&e))?
+            .map_err(|e| failed(&format!("the output cannot be read: {e}")))
+    }
+
+    /// Opens a connection to a session's egg, for attaching.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], that it ended, or that its egg does not answer.
+    pub async fn open(&self, session: &str) -> Result<(EggClient, SessionId), Failure> {
+        let found = self.find(session)?;
+        // An egg that ended still answers those who were cut off.
+        match self.connect(&found).await {
+            Ok(egg) => Ok((egg, found.meta.id)),
+            Err(_) if !found.is_living() => Err(ended(&found)),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Sessions that live.
+    ///
+    /// # Errors
+    /// When the sessions' own folder cannot be read.
+    pub fn living(&self) -> Result<usize, Failure> {
+        Ok(self.readable()?.iter().filter(|f| f.is_living()).count())
+    }
+
+    async fn connect(&self, found: &Found) -> Result<EggClient, Failure> {
+        EggClient::connect(&found.dir, self.principal.clone())
+            .await
+            .map_err(|failure| Failure {
+                message: format!("{}: {}", found.meta.name, failure.message),
+                ..failure
+            })
+    }
+
+    /// A session by id, then by the name of a living one, then of the newest ended one,
+    /// then by a unique prefix of its id.
+    fn find(&self, session: &str) -> Result<Found, Failure> {
+        let all = self.readable()?;
+        let newest = |matches: &mut dyn Iterator<Item = &Found>| {
+            matches
+                .max_by_key(|f| (f.is_living(), f.meta.created_at_ms))
+                .cloned()
+        };
+        if let Some(found) = newest(&mut all.iter().filter(|f| f.meta.id.as_str() == session)) {
+            return Ok(found);
+        }
+        if let Some(found) = newest(&mut all.iter().filter(|f| f.meta.name.as_str() == session)) {
+            return Ok(found);
+        }
+        let by_prefix: Vec<&Found> = all
+            .iter()
+            .filter(|f| !session.is_empty() && f.meta.id.as_str().starts_with(session))
+            .collect();
+        match by_prefix.as_slice() {
+            [found] => Ok((*found).clone()),
+            [] => Err(Failure::new(
+                FailureKind::NotFound,
+                format!("there is no session {session:?}"),
+            )
+            .hint("list them with `wt session ps`")),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|f| f.meta.id.as_str()).collect();
+                let message = format!("{session:?} may mean any of {}", ids.join(", "));
+                Err(Failure::new(FailureKind::NotFound, message).hint("give more of the id"))
+            }
+        }
+    }
+
+    /// Every session's folder, read; or a note on why it cannot be.
+    fn scan(&self) -> Result<Vec<(String, Result<Found, String>)>, Failure> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => {
+                return Err(failed(&format!(
+                    "cannot read {}: {e}",
+                    self.folder.display()
+                )));
+            }
+        };
+        let mut all = Vec::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.parse::<SessionId>().is_ok() {
+                all.push((name, read_found(EggDir::new(entry.path()))));
+            }
+        }
+        Ok(all)
+    }
+
+    fn readable(&self) -> Result<Vec<Found>, Failure> {
+        Ok(self
+            .scan()?
+            .into_iter()
+            .filter_map(|(_, found)| found.ok())
+            .collect())
+    }
+
+    async fn record(&self, found: &Found) -> SessionRecord {
+        let mut notes = Vec::new();
+        let mut live: Option<EggStatus> = None;
+        if found.is_living() {
+            let asked = async { self.connect(found).await?.status().await };
+            match asked.await {
+                Ok(status) => live = Some(status),
+                Err(failure) => notes.push(failure.message),
+            }
+        }
+        let meta = &found.meta;
+        let exit = found.exit.clone();
+        let status = match (&live, &exit) {
+            (Some(live), _) => live.status,
+            (None, Some(record)) if record.killed => SessionStatus::Killed,
+            (None, Some(_)) => SessionStatus::Exited,
+            (None, None) if found.alive && meta.epoch.is_none() => SessionStatus::Starting,
+            (None, None) if found.alive => SessionStatus::Running,
+            (None, None) => SessionStatus::Lost,
+        };
+        if status == SessionStatus::Lost {
+            notes.push(if meta.boot_id == process::boot_id() {
+                "its process was ended from outside; its last output is kept".to_owned()
+            } else {
+                "the host restarted; its last output is kept".to_owned()
+            });
+        }
+        let bytes_written = match (&live, &exit) {
+            (Some(live), _) => live.bytes_written,
+            (None, Some(record)) => record.bytes_written,
+            (None, None) => OutputLog::open(&found.dir.output()).map_or(0, |log| log.end()),
+        };
+        if let Some(live) = &live {
+            notes.extend(live.notes.iter().cloned());
+        }
+        SessionRecord {
+            id: meta.id.to_string(),
+            name: meta.name.to_string(),
+            kind: meta.kind,
+            agent: meta.agent.clone(),
+            command: meta.command.clone(),
+            cwd: meta.cwd.display().to_string(),
+            status,
+            isolation: meta.isolation,
+            pid: if status.is_living() { meta.pid } else { None },
+            created_at_ms: meta.created_at_ms,
+            created_by: meta.created_by.clone(),
+            size: live.as_ref().map_or(meta.size, |l| l.size),
+            bytes_written,
+            title: live.as_ref().map(|l| l.title.clone()).unwrap_or_default(),
+            attention: live.as_ref().and_then(|l| l.attention.clone()),
+            clients: live.as_ref().map_or(0, |l| l.clients),
+            writer: live.as_ref().and_then(|l| l.writer.clone()),
+            exit: live.and_then(|l| l.exit).or(exit.map(|record| record.exit)),
+            notes,
+        }
+    }
+
+    async fn lock_names(&self) -> Result<Lock, Failure> {
+        let path = self.folder.join(".lock");
+        let waiting = tokio::task::spawn_blocking(move || Lock::acquire(&path, LOCK_WAIT));
+        waiting
+            .await
+            .map_err(|e| failed(&e))?
+            .map_err(|e| failed(&e))
+    }
+
+    /// Removes ended sessions over the caps on age and count. The caller holds the lock.
+    fn remove_old(&self, all: &[Found]) {
+        let mut ended: Vec<&Found> = all.iter().filter(|f| !f.alive).collect();
+        ended.sort_by_key(|f| std::cmp::Reverse(f.meta.created_at_ms));
+        let now = now_ms();
+        for (index, found) in ended.iter().enumerate() {
+            let ended_at = found
+                .exit
+                .as_ref()
+                .map_or(found.meta.created_at_ms, |r| r.exit.at_ms);
+            let age = Duration::from_millis(now.saturating_sub(ended_at));
+            if index >= KEEP_ENDED_COUNT || age > KEEP_ENDED {
+                let _ = fs::remove_dir_all(found.dir.path());
+            }
+        }
+    }
+}
+
+fn read_found(dir: EggDir) -> Result<Found, String> {
+    let meta = dir.meta().map_err(|e| e.to_string())?;
+    // In this order: an egg writes its end while it is still alive.
+    let alive = dir.is_alive().map_err(|e| e.to_string())?;
+    let exit = dir.exit().map_err(|e| e.to_string())?;
+    Ok(Found {
+        dir,
+        meta,
+        exit,
+        alive,
+    })
+}
+
+/// Starts the egg's process and waits for its one answer.
+async fn start_egg(dir: &EggDir, meta: &Meta, launch: &Launch) -> Result<(), Failure> {
+    wt_files::create_private_dir(dir.path()).map_err(|e| failed(&e))?;
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|e| failed(&e))?;
+    dir.write_key(&key).map_err(|e| failed(&e))?;
+    dir.write_meta(meta).map_err(|e| failed(&e))?;
+    let log = fs::File::create(dir.log_file()).map_err(|e| failed(&e))?;
+
+    // The running file itself, even if its path was replaced or removed since.
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command
+        .arg0("wt")
+        .arg(EGG_COMMAND)
+        .arg(dir.path())
+        .current_dir("/")
+        .env_clear();
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = Command::from(command)
+        .spawn()
+        .map_err(|e| failed(&format!("cannot start the session's process: {e}")))?;
+    let (Some(mut stdin), Some(mut stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(failed(&"the session's process has no pipes"));
+    };
+    let text = serde_json::to_vec(launch).map_err(|e| failed(&e))?;
+    let talk = async {
+        stdin.write_all(&text).await?;
+        drop(stdin);
+        let mut answer = Vec::new();
+        stdout.read_to_end(&mut answer).await?;
+        Ok::<_, io::Error>(answer)
+    };
+    let answer = match timeout(START_DEADLINE, talk).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            let _ = child.start_kill();
+            return Err(failed(&format!("the session's process broke off: {error}")));
+        }
+        Err(_) => {
+            let _ = child.start_kill();
+            return Err(Failure::new(
+                FailureKind::TimedOut,
+                "the session's process did not answer in time",
+            ));
+        }
+    };
+    match serde_json::from_slice(&answer) {
+        Ok(Started::Running { .. }) => Ok(()),
+        Ok(Started::Failed(failure)) => Err(failure),
+        Err(_) => {
+            let words = fs::read_to_string(dir.log_file()).unwrap_or_default();
+            let last = words.lines().last().unwrap_or("it said nothing");
+            Err(failed(&format!(
+                "the session's process ended at once: {last}"
+            )))
+        }
+    }
+}
+
+/// Ends a session whose egg does not answer: kills the egg, and with it the terminal.
+async fn kill_stuck(found: &Found) -> Result<(), Failure> {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    let this_boot = found.meta.boot_id == process::boot_id();
+    for pid in [found.meta.pid, found.meta.egg_pid]
+        .into_iter()
+        .flatten()
+        .filter(|_| this_boot)
+    {
+        let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+    }
+    for _ in 0..100 {
+        if !found.dir.is_alive().map_err(|e| failed(&e))? {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Err(failed(&format!(
+        "the process of {} does not end",
+        found.meta.name
+    )))
+}
+
+fn check_request(request: &StartSession) -> Result<(), Failure> {
+    let invalid = |message: String| Err(Failure::new(FailureKind::Invalid, message));
+    let bytes: usize = request.command.iter().map(String::len).sum();
+    if request.command.len() > MAX_COMMAND_ARGS || bytes > MAX_COMMAND_BYTES {
+        return invalid(format!(
+            "a command may have {MAX_COMMAND_ARGS} arguments and {MAX_COMMAND_BYTES} bytes; this one has {} and {bytes}",
+            request.command.len()
+        ));
+    }
+    if request.env.len() > MAX_ENV_VARS {
+        return invalid(format!(
+            "{MAX_ENV_VARS} variables may be set; these are {}",
+            request.env.len()
+        ));
+    }
+    if let Some((key, _)) = request
+        .env
+        .iter()
+        .find(|(k, v)| k.is_empty() || k.contains(['=', '\0']) || v.contains('\0'))
+    {
+        return invalid(format!(
+            "{key:?} is no name of a variable, or its value has a NUL"
+        ));
+    }
+    if request.command.iter().any(|arg| arg.contains('\0')) {
+        return invalid("an argument has a NUL byte in it".to_owned());
+    }
+    if request.command.first().is_some_and(String::is_empty) {
+        return invalid("the command is empty".to_owned());
+    }
+    Ok(())
+}
+
+fn parse_name(name: &str) -> Result<SessionName, Failure> {
+    name.parse()
+        .map_err(|e: wt_protocol::IdError| Failure::new(FailureKind::Invalid, e.to_string()))
+}
+
+/// The name, if no living session has it and it is nobody's id.
+fn free_name(name: SessionName, all: &[Found]) -> Result<SessionName, Failure> {
+    if all.iter().any(|f| f.meta.id.as_str() == name.as_str()) {
+        let message = format!("{name} is the id of a session, so it cannot be a name");
+        return Err(Failure::new(FailureKind::Invalid, message).hint("choose another name"));
+    }
+    if all.iter().any(|f| f.is_living() && f.meta.name == name) {
+        let message = format!("a session named {name} is living already");
+        return Err(Failure::new(FailureKind::Failed, message).hint(format!(
+            "attach to it with `wt attach {name}`, or choose another name"
+        )));
+    }
+    Ok(name)
+}
+
+/// A name for a session whose maker gave none: its command's, with a number if taken.
+fn make_name(command: &[String], all: &[Found]) -> SessionName {
+    let taken: HashSet<&str> = all
+        .iter()
+        .filter(|f| f.is_living())
+        .map(|f| f.meta.name.as_str())
+        .chain(all.iter().map(|f| f.meta.id.as_str()))
+        .collect();
+    let base = command
+        .first()
+        .and_then(|program| Path::new(program).file_name())
+        .and_then(|name| name.to_str())
+        .map(|name| {
+            name.chars()
+                .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+                .take(40)
+                .collect()
+        })
+        .filter(|name: &String| name.parse::<SessionName>().is_ok())
+        .unwrap_or_else(|| "shell".to_owned());
+    let mut candidates = std::iter::once(base.clone())
+        .chain((2u64..).map(|n| format!("{base}-{n}")))
+        .filter(|n| !taken.contains(n.as_str()));
+    candidates
+        .find_map(|name| name.parse().ok())
+        .expect("some number is free")
+}
+
+fn fresh_id(all: &[Found]) -> Result<SessionId, Failure> {
+    loop {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|e| failed(&e))?;
+        let id = SessionId::from_random(random);
+        if !all
+            .iter()
+            .any(|f| f.meta.id == id || f.meta.name.as_str() == id.as_str())
+        {
+            return Ok(id);
+        }
+    }
+}
+
+fn ended(found: &Found) -> Failure {
+    let how = match &found.exit {
+        None => "its process is gone".to_owned(),
+        Some(record) => match (record.exit.code, record.exit.signal) {
+            (Some(code), _) => format!("it exited with {code}"),
+            (None, Some(signal)) => format!("signal {signal} ended it"),
+            (None, None) => "it ended".to_owned(),
+        },
+    };
+    Failure::new(
+        FailureKind::Failed,
+        format!("the session {} is not living: {how}", found.meta.name),
+    )
+    .hint(format!(
+        "its last screen is in `wt session read {}`",
+        found.meta.name
+    ))
+}
+
+fn damaged_record(id: String, note: String) -> SessionRecord {
+    SessionRecord {
+        name: id.clone(),
+        id,
+        kind: SessionKind::Command,
+        agent: None,
+        command: Vec::new(),
+        cwd: String::new(),
+        status: SessionStatus::Lost,
+        isolation: Isolation::None,
+        pid: None,
+        created_at_ms: 0,
+        created_by: Principal {
+            kind: wt_protocol::rpc::PrincipalKind::Cli,
+            id: String::new(),
+        },
+        size: Winsize::DEFAULT,
+        bytes_written: 0,
+        title: String::new(),
+        attention: None,
+        clients: 0,
+        writer: None,
+        exit: None,
+        notes: vec![note],
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Failed, error.to_string())
+}

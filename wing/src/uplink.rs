@@ -1,0 +1,154 @@
+//! How this process gets a link to its relay, and keeps it proved.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+use wt_crypto::WingIdentity;
+use wt_link::Link;
+use wt_link::dial::{Claim, Control, ProveError, WingClaim, prove};
+use wt_link::quic::{ConnectError, Dialer, Trust};
+use wt_protocol::InstanceId;
+use wt_protocol::codes::LinkCode;
+
+use crate::error::{Error, ErrorCode};
+use crate::http::Http;
+use crate::profile::{Profile, RoostLogin};
+
+/// How long a relay may take to accept a link.
+const DIAL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long before the proof of a link runs out it is renewed.
+pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(90);
+
+/// Where links come from.
+#[derive(Clone)]
+pub enum Uplink {
+    /// Over QUIC, to wherever the profile's roost is.
+    Quic,
+    /// From the relay in this same process.
+    InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
+}
+
+/// A link that the relay welcomed.
+pub(crate) struct Proved {
+    pub(crate) link: Link,
+    pub(crate) control: Control,
+}
+
+/// Gets links for one profile.
+pub(crate) struct Dialling {
+    profile: Profile,
+    uplink: Uplink,
+    dialer: Dialer,
+    instance: InstanceId,
+}
+
+impl Dialling {
+    pub(crate) fn new(profile: &Profile, uplink: Uplink) -> Self {
+        Self {
+            profile: profile.clone(),
+            uplink,
+            dialer: Dialer::new(),
+            instance: InstanceId::from_bytes(wt_crypto::random()),
+        }
+    }
+
+    /// Dials the roost and proves this device, and this wing if there is one.
+    pub(crate) async fn dial(
+        &self,
+        login: &RoostLogin,
+        wing: Option<&Arc<WingIdentity>>,
+    ) -> Result<Proved, Error> {
+        let token = self.token(login).await?;
+        let link = match &self.uplink {
+            Uplink::InProcess(make) => make(),
+            Uplink::Quic => self.connect(login).await?,
+        };
+        let device = Arc::new(self.profile.device_secret()?);
+        let claim = Claim {
+            origin: login.origin.clone(),
+            instance: self.instance,
+            device: device.public(),
+            sign: Arc::new(move |bytes| device.sign(bytes)),
+            wing: wing.map(|identity| {
+                let signer = Arc::clone(identity);
+                WingClaim {
+                    identity: identity.identity().public(),
+                    sign: Arc::new(move |bytes| signer.identity().sign(bytes)),
+                    statement: identity.statement(),
+                }
+            }),
+        };
+        let control = prove(&link, claim, &token)
+            .await
+            .map_err(|e| refused(&login.origin, e))?;
+        Ok(Proved { link, control })
+    }
+
+    /// A fresh token for the profile's device.
+    pub(crate) async fn token(&self, login: &RoostLogin) -> Result<String, Error> {
+        let http = Http::new(&login.origin)?;
+        let device = self.profile.device_secret()?;
+        Ok(http.token(&device).await?.access_token)
+    }
+
+    async fn connect(&self, login: &RoostLogin) -> Result<Link, Error> {
+        let unreachable = |cause: &dyn std::fmt::Display| {
+            Error::new(
+                ErrorCode::Unreachable,
+                format!("{} cannot be reached: {cause}", login.quic_addr),
+            )
+            .hint("check that the roost runs and that UDP gets through to it")
+        };
+        let addrs: Vec<SocketAddr> = lookup_host(&login.quic_addr)
+            .await
+            .map_err(|e| unreachable(&e))?
+            .collect();
+        let name = login
+            .quic_addr
+            .rsplit_once(':')
+            .map_or(login.quic_addr.as_str(), |(host, _)| host);
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let mut last = unreachable(&"its name stands for no address");
+        for addr in addrs {
+            let dialling = self
+                .dialer
+                .connect(addr, name, Trust::Spki(login.quic_spki));
+            match timeout(DIAL_DEADLINE, dialling).await {
+                Ok(Ok(link)) => return Ok(link),
+                Ok(Err(ConnectError::Identity { .. })) => {
+                    let message = format!(
+                        "the relay at {} is not the roost that this profile knows: its key is not {}",
+                        login.quic_addr, login.quic_spki
+                    );
+                    return Err(Error::new(ErrorCode::IdentityMismatch, message)
+                        .hint("ask the roost's operator whether its keys were replaced"));
+                }
+                Ok(Err(error)) => last = unreachable(&error),
+                Err(_) => last = unreachable(&"it did not answer in time"),
+            }
+        }
+        Err(last)
+    }
+}
+
+fn refused(origin: &str, error: ProveError) -> Error {
+    match error {
+        ProveError::Refused(LinkCode::Unauthenticated | LinkCode::Expired | LinkCode::Revoked) => {
+            Error::new(
+                ErrorCode::Refused,
+                format!("{origin} refused this device's sign-in"),
+            )
+            .hint(format!("log in again: wt login --roost {origin}"))
+        }
+        ProveError::Refused(code) => {
+            Error::new(ErrorCode::Unreachable, format!("{origin}: {code}"))
+        }
+        ProveError::Lost(_) | ProveError::Protocol | ProveError::TimedOut | ProveError::Local => {
+            Error::new(ErrorCode::Unreachable, format!("{origin}: {error}"))
+        }
+    }
+}
