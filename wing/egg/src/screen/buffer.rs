@@ -1,8 +1,10 @@
-//! One of the two screens: a grid with its cursor, margins, tab stops and keyboard stack, and the edits on it.
+//! One of the two screens: a grid with its cursor, margins, tab stops and keyboard stack,
+//! and the edits on it.
 //!
-//! The grid's own cursor and saved cursor are used, so that a resize moves them with the text. A cursor whose
-//! `input_needs_wrap` is set stands behind the last column: the next character wraps first. Edits treat it as
-//! xterm.js does, which counts that place as a column of its own.
+//! The grid's own cursor and saved cursor are used, so that a resize moves them with the
+//! text. A cursor whose `input_needs_wrap` is set stands behind the last column: the next
+//! character wraps first. Edits treat it as xterm.js does, which counts that place as a
+//! column of its own.
 
 use std::mem;
 use std::ops::Range;
@@ -14,7 +16,8 @@ use alacritty_terminal::term::cell::Flags;
 use super::Size;
 use super::cell::{Cell, Color};
 
-/// Cells that the scrollback of one screen may hold, 24 MB: beyond 500 columns it has fewer lines.
+/// Cells that the scrollback of one screen may hold, 24 MB: beyond 500 columns it has fewer
+/// lines.
 const MAX_HISTORY_CELLS: usize = 1_000_000;
 
 /// Keyboard flags that a program can stack, as in kitty; a push beyond drops the oldest.
@@ -132,7 +135,8 @@ impl Buffer {
                 .is_some_and(|cell| cell.flags.contains(Flags::WRAPLINE))
     }
 
-    /// Whether the last cell of a row is empty only because a wide character did not fit and went to the next.
+    /// Whether the last cell of a row is empty only because a wide character did not fit
+    /// and went to the next.
     pub(super) fn has_gap(&self, line: i32) -> bool {
         self.is_wrapped(line)
             && self
@@ -168,7 +172,8 @@ impl Buffer {
         self.goto((self.row() + count).min(limit), self.col());
     }
 
-    /// Writes a character of `width` 1 or 2 at the cursor and returns its column, or `None` if there is no room.
+    /// Writes a character of `width` 1 or 2 at the cursor and returns its column, or `None`
+    /// if there is no room.
     pub(super) fn print(
         &mut self,
         c: char,
@@ -188,7 +193,8 @@ impl Buffer {
                 return None;
             }
             let (row, col) = (self.row(), self.col());
-            self.split_wide(row, col..cols);
+            let blank = self.grid.cursor.template.drawn(' ', Flags::empty());
+            self.split_wide(row, col..cols, &blank);
             let gap = Cell::plain(' ', Color::Default, Flags::LEADING_WIDE_CHAR_SPACER);
             *self.cell_mut(row, col) = gap;
             self.wrap();
@@ -197,7 +203,8 @@ impl Buffer {
         if insert {
             self.insert_blanks(width);
         }
-        self.split_wide(row, col..col + width);
+        let blank = self.grid.cursor.template.drawn(' ', Flags::empty());
+        self.split_wide(row, col..col + width, &blank);
         if width == 2 {
             self.write(row, col, c, Flags::WIDE_CHAR);
             self.write(row, col + 1, ' ', Flags::WIDE_CHAR_SPACER);
@@ -213,13 +220,14 @@ impl Buffer {
         Some(col)
     }
 
-    /// Adds a combining mark to the character left of the cursor.
-    pub(super) fn combine(&mut self, mark: char) {
+    /// Adds a combining mark to the character in column `printed` of the cursor's row, or
+    /// to the one left of the cursor.
+    pub(super) fn combine(&mut self, mark: char, printed: Option<usize>) {
         let row = self.row();
-        let mut col = match (self.pending_wrap(), self.col()) {
-            (true, col) => col,
-            (false, 0) => return,
-            (false, col) => col - 1,
+        let mut col = match (printed, self.pending_wrap(), self.col()) {
+            (Some(col), _, _) | (None, true, col) => col,
+            (None, false, 0) => return,
+            (None, false, col) => col - 1,
         };
         if self
             .cell_mut(row, col)
@@ -235,13 +243,10 @@ impl Buffer {
         &mut self.grid[Line(row as i32)][Column(col)]
     }
 
-    /// Writes one cell. That the row wraps is a fact about the row and outlives the character in its last cell.
+    /// Writes one cell.
     fn write(&mut self, row: usize, col: usize, c: char, layout: Flags) {
-        let template = mem::take(&mut self.grid.cursor.template);
-        let cell = self.cell_mut(row, col);
-        let wrapped = cell.flags & Flags::WRAPLINE;
-        *cell = template.drawn(c, layout | wrapped);
-        self.grid.cursor.template = template;
+        let drawn = self.grid.cursor.template.drawn(c, layout);
+        self.cell_mut(row, col).overwrite(&drawn);
     }
 
     fn wrap(&mut self) {
@@ -254,24 +259,20 @@ impl Buffer {
         self.goto_col(0);
     }
 
-    /// Blanks the other halves of wide characters that an edit of `range` cuts.
-    fn split_wide(&mut self, row: usize, range: Range<usize>) {
-        if range.start > 0
-            && self
-                .cell_mut(row, range.start)
-                .flags
-                .contains(Flags::WIDE_CHAR_SPACER)
-        {
-            self.cell_mut(row, range.start - 1).blank();
+    /// Puts `blank` over the other halves of wide characters that an edit of `range` cuts.
+    fn split_wide(&mut self, row: usize, range: Range<usize>, blank: &Cell) {
+        let is_half = |cell: &Cell| cell.flags.contains(Flags::WIDE_CHAR_SPACER);
+        if range.start > 0 && is_half(self.cell_mut(row, range.start)) {
+            self.cell_mut(row, range.start - 1).overwrite(blank);
         }
-        if range.end < self.cols()
-            && self
-                .cell_mut(row, range.end)
-                .flags
-                .contains(Flags::WIDE_CHAR_SPACER)
-        {
-            self.cell_mut(row, range.end).blank();
+        if range.end < self.cols() && is_half(self.cell_mut(row, range.end)) {
+            self.cell_mut(row, range.end).overwrite(blank);
         }
+    }
+
+    /// A cell that was erased.
+    fn erased(&self) -> Cell {
+        Cell::plain(' ', self.grid.cursor.template.bg, Flags::empty())
     }
 
     /// Goes down a row, scrolling at the bottom margin.
@@ -306,7 +307,8 @@ impl Buffer {
         self.settle_cursor();
     }
 
-    /// Under a cursor that waits to wrap the last cell is text, whatever row came to lie there.
+    /// Under a cursor that waits to wrap the last cell is text, whatever row came to lie
+    /// there.
     pub(super) fn settle_cursor(&mut self) {
         if self.pending_wrap() {
             let (row, last) = (self.row(), self.cols() - 1);
@@ -348,7 +350,8 @@ impl Buffer {
         }
     }
 
-    /// Takes rows out at the cursor (DL). On the first row they do not go to the scrollback.
+    /// Takes rows out at the cursor (DL). On the first row they do not go to the
+    /// scrollback.
     pub(super) fn delete_lines(&mut self, count: usize) {
         self.grid.cursor.input_needs_wrap = false;
         if !(self.top..=self.bottom).contains(&self.row()) {
@@ -377,7 +380,7 @@ impl Buffer {
         let (row, col, cols) = (self.row(), self.col(), self.cols());
         let count = count.min(cols - col);
         let wrapped = self.cells(row as i32)[cols - 1].flags & Flags::WRAPLINE;
-        self.split_wide(row, col..col);
+        self.split_wide(row, col..col, &self.erased());
         let line = &mut self.grid[Line(row as i32)];
         line[Column(col)..Column(cols)].rotate_right(count);
         self.erase(row, col..col + count);
@@ -391,7 +394,7 @@ impl Buffer {
         let (row, col, cols) = (self.row(), self.col(), self.cols());
         let count = count.min(cols - col);
         let wrapped = self.cells(row as i32)[cols - 1].flags & Flags::WRAPLINE;
-        self.split_wide(row, col..col + count);
+        self.split_wide(row, col..col + count, &self.erased());
         let line = &mut self.grid[Line(row as i32)];
         line[Column(col)..Column(cols)].rotate_left(count);
         self.erase(row, cols - count..cols);
@@ -410,12 +413,13 @@ impl Buffer {
         if range.is_empty() {
             return;
         }
-        self.split_wide(row, range.clone());
-        let template = Cell::plain(' ', self.grid.cursor.template.bg, Flags::empty());
+        let template = self.erased();
+        self.split_wide(row, range.clone(), &template);
         self.grid[Line(row as i32)][Column(range.start)..Column(range.end)].fill(template);
     }
 
-    /// The column that erasing starts from: behind the last one while a wrap is due, so that nothing is lost.
+    /// The column that erasing starts from: behind the last one while a wrap is due, so
+    /// that nothing is lost.
     fn erase_col(&self) -> usize {
         self.col() + usize::from(self.pending_wrap())
     }
@@ -447,7 +451,8 @@ impl Buffer {
                 }
                 self.erase_line(1);
             }
-            // What was on the screen moves to the scrollback, so that `clear` does not destroy it.
+            // What was on the screen moves to the scrollback, so that `clear` does not
+            // destroy it.
             2 => self.grid.clear_viewport::<Color>(),
             3 => self.grid.clear_history(),
             _ => {}
@@ -492,7 +497,8 @@ impl Buffer {
         }
     }
 
-    /// Moves to a row and column; with `origin` both count from the region and stay inside it.
+    /// Moves to a row and column; with `origin` both count from the region and stay inside
+    /// it.
     pub(super) fn address(&mut self, row: usize, col: usize, origin: bool) {
         let row = if origin {
             (self.top + row).min(self.bottom)
@@ -526,6 +532,13 @@ impl Buffer {
         self.saved = SavedMore::default();
     }
 
+    /// Whether the saved cursor stands where the cursor does, as after a switch to the
+    /// alternate screen.
+    pub(super) fn saved_where_it_is(&self) -> bool {
+        let (cursor, saved) = (&self.grid.cursor, &self.grid.saved_cursor);
+        cursor.point == saved.point && cursor.input_needs_wrap == saved.input_needs_wrap
+    }
+
     /// Does to the saved cursor what restoring it would do.
     pub(super) fn settle_saved(&mut self) {
         if self.saved.origin {
@@ -544,6 +557,18 @@ impl Buffer {
                 .flags
                 .remove(Flags::LEADING_WIDE_CHAR_SPACER);
         }
+    }
+
+    /// Changes the size of a screen behind the alternate one. A cursor saved on the switch
+    /// moves with the text.
+    pub(super) fn resize_hidden(&mut self, size: Size) {
+        let follows = self.saved_where_it_is();
+        self.resize(size, true);
+        if follows {
+            self.grid.saved_cursor.point = self.grid.cursor.point;
+            self.grid.saved_cursor.input_needs_wrap = self.grid.cursor.input_needs_wrap;
+        }
+        self.settle_saved();
     }
 
     /// Changes the size; `reflow` wraps the text anew. Margins are lifted.

@@ -7,8 +7,8 @@ use alacritty_terminal::term::cell::{Flags, ResetDiscriminant};
 
 use super::parser::Params;
 
-/// Combining marks kept on one cell. Scripts need up to four and a joined emoji family three; a stream of
-/// marks without a base would otherwise grow one cell without end.
+/// Combining marks kept on one cell. Scripts need up to four and a joined emoji family
+/// three; a stream of marks without a base would otherwise grow one cell without end.
 const MAX_ZERO_WIDTH: usize = 8;
 
 /// Blinking text, a bit of [`Cell::more`].
@@ -125,7 +125,16 @@ impl Cell {
         }
     }
 
-    /// Takes the character away and leaves the colours: the other half of a wide character that was cut.
+    /// Becomes `other`. That the row wraps is a fact about the row and outlives the
+    /// character in its last cell.
+    pub(super) fn overwrite(&mut self, other: &Self) {
+        let wrapped = self.flags & Flags::WRAPLINE;
+        self.clone_from(other);
+        self.flags.insert(wrapped);
+    }
+
+    /// Takes the character away and leaves the colours: the other half of a wide character
+    /// that was cut.
     pub(super) fn blank(&mut self) {
         self.c = ' ';
         self.flags
@@ -135,10 +144,20 @@ impl Cell {
 
     /// Whether nothing of it needs drawing; how its row wraps is another matter.
     pub(super) fn is_untouched(&self) -> bool {
-        self.c == ' '
-            && (self.flags - Flags::WRAPLINE).is_empty()
-            && self.same_pen(&Self::default())
-            && { self.extra.is_none() }
+        let marks = Flags::WRAPLINE | Flags::LEADING_WIDE_CHAR_SPACER;
+        let Self {
+            c,
+            fg,
+            bg,
+            flags,
+            more,
+            extra,
+        } = self;
+        *c == ' '
+            && (*fg, *bg) == (Color::Default, Color::Default)
+            && (*flags - marks).is_empty()
+            && *more == 0
+            && extra.is_none()
     }
 
     /// The marks that combine with the character.

@@ -1,11 +1,12 @@
-//! Colours as OSC strings write them, and the palette that a terminal has when nobody changed it.
+//! Colours as OSC strings write them, and the palette that a terminal has when nobody
+//! changed it.
 
 /// Red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rgb(pub(super) u8, pub(super) u8, pub(super) u8);
 
-/// Foreground that a query is answered with. What the clients' terminals use is not known here, and may differ
-/// from one to the next; most of them are dark.
+/// Foreground that a query is answered with. What the clients' terminals use is not known
+/// here, and may differ from one to the next; most of them are dark.
 pub(super) const FOREGROUND: Rgb = Rgb(0xe5, 0xe5, 0xe5);
 /// Background that a query is answered with.
 pub(super) const BACKGROUND: Rgb = Rgb(0, 0, 0);
@@ -47,7 +48,8 @@ impl Rgb {
         }
     }
 
-    /// Reads `rgb:r/g/b` with one to four digits each, or `#` and three, six, nine or twelve digits.
+    /// Reads `rgb:r/g/b` with one to four digits each, or `#` and three, six, nine or
+    /// twelve digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if let Some(digits) = text.strip_prefix('#') {
             let each = digits.len() / 3;

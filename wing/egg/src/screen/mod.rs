@@ -1,14 +1,17 @@
 //! What the program has drawn: a terminal without a window.
 //!
-//! The egg feeds every byte of output to a [`Screen`]. From it come the text that scripts read, the answers to
-//! the program's questions, and the snapshot that brings a client's terminal to the state of the session. The
-//! grid, its scrollback and its reflow are those of `alacritty_terminal`; parsing and all other state are ours,
-//! since a snapshot must restore everything that later output builds on: both screens, saved cursors, margins,
-//! tab stops, character sets, keyboard stacks, even the first half of a sequence that the next read completes.
+//! The egg feeds every byte of output to a [`Screen`]. From it come the text that scripts
+//! read, the answers to the program's questions, and the snapshot that brings a client's
+//! terminal to the state of the session. The grid, its scrollback and its reflow are those
+//! of `alacritty_terminal`; parsing and all other state are ours, since a snapshot must
+//! restore everything that later output builds on: both screens, saved cursors, margins,
+//! tab stops, character sets, keyboard stacks, even the first half of a sequence that the
+//! next read completes.
 //!
-//! Where terminals differ, the model does what xterm.js does, for that is what most clients run. Character
-//! widths are those of Unicode 11 on both ends. Pictures (sixel, kitty graphics) are dropped, clipboard writes
-//! (OSC 52) are the business of whoever holds the raw stream.
+//! Where terminals differ, the model does what xterm.js does, for that is what most clients
+//! run. Character widths are those of Unicode 11 on both ends. Pictures (sixel, kitty
+//! graphics) are dropped, clipboard writes (OSC 52) are the business of whoever holds the
+//! raw stream.
 
 mod buffer;
 mod cell;
@@ -28,7 +31,8 @@ pub use self::outer::{RESET, restart, restore_outer};
 pub const MIN_COLS: u16 = 2;
 /// Fewest rows of a model.
 pub const MIN_ROWS: u16 = 1;
-/// Most columns of a model: twice what the widest monitor shows, and a grid of 24 MB at most.
+/// Most columns of a model: twice what the widest monitor shows, and a grid of 24 MB at
+/// most.
 pub const MAX_COLS: u16 = 1000;
 /// Most rows of a model, for the same reason.
 pub const MAX_ROWS: u16 = 1000;
@@ -43,7 +47,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// The nearest size that a model can have. An unknown size (0x0) is for the caller to replace first.
+    /// The nearest size that a model can have. An unknown size (0x0) is for the caller to
+    /// replace first.
     #[must_use]
     pub fn clamped(self) -> Self {
         Self {
@@ -58,15 +63,15 @@ pub trait Screen: Send {
     /// Applies output of the program. Cuts between calls may fall anywhere.
     fn feed(&mut self, bytes: &[u8]);
 
-    /// Changes the size, clamped to what a model can have. The primary screen is wrapped anew, the alternate
-    /// one is cut or extended.
+    /// Changes the size, clamped to what a model can have. The primary screen is wrapped
+    /// anew, the alternate one is cut or extended.
     fn resize(&mut self, size: Size);
 
     /// The size in force.
     fn size(&self) -> Size;
 
-    /// Bytes that bring a fresh terminal of the same size to this state, with at most `scrollback` lines of
-    /// history. [`restart`] makes a used terminal fresh.
+    /// Bytes that bring a fresh terminal of the same size to this state, with at most
+    /// `scrollback` lines of history. [`restart`] makes a used terminal fresh.
     fn snapshot(&self, scrollback: usize) -> Vec<u8>;
 
     /// The visible lines and at most `scrollback` lines before them.
@@ -78,12 +83,15 @@ pub trait Screen: Send {
     /// The modes that the program set.
     fn modes(&self) -> Modes;
 
-    /// Answers that the program asked for since the last call, to be written to its terminal.
+    /// Answers that the program asked for since the last call, to be written to its
+    /// terminal.
     ///
-    /// They are given here and nowhere else: whoever shows the session drops the answers of its own terminal.
+    /// They are given here and nowhere else: whoever shows the session drops the answers of
+    /// its own terminal.
     fn take_replies(&mut self) -> Vec<u8>;
 
-    /// Bells and notifications since the last call. The list is short and bounded; bells are counted once.
+    /// Bells and notifications since the last call. The list is short and bounded; bells
+    /// are counted once.
     fn take_attention(&mut self) -> Vec<Attention>;
 }
 
@@ -105,7 +113,7 @@ pub struct ScreenText {
 /// One row of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// The characters; blanks that were never written are left out at the end.
+    /// The characters; blanks at the end are left out, unless it wraps.
     pub text: String,
     /// Whether the text goes on in the next row without a line break.
     pub wrapped: bool,
@@ -116,7 +124,8 @@ pub struct Line {
 pub struct Cursor {
     /// Row, from 0 at the top of the visible part.
     pub row: u16,
-    /// Column, from 0. After the last column was written it stays on it until the next character wraps.
+    /// Column, from 0. After the last column was written it stays on it until the next
+    /// character wraps.
     pub col: u16,
     /// Whether it is shown.
     pub visible: bool,
@@ -169,7 +178,8 @@ pub struct Modes {
     pub mouse: Mouse,
     /// Encoding of mouse events.
     pub mouse_encoding: MouseEncoding,
-    /// The wheel sends arrow keys on the alternate screen (1007); `None` until the program says.
+    /// The wheel sends arrow keys on the alternate screen (1007); `None` until the program
+    /// says.
     pub alternate_scroll: Option<bool>,
     /// Changes of focus are reported (1004).
     pub focus: bool,
@@ -199,7 +209,8 @@ pub struct Modes {
     pub kitty_primary_depth: u8,
     /// Kitty keyboard flags pushed on the alternate screen.
     pub kitty_alt_depth: u8,
-    /// Colours of the palette, foreground, background or cursor were changed (OSC 4, 10, 11, 12).
+    /// Colours of the palette, foreground, background or cursor were changed (OSC 4, 10,
+    /// 11, 12).
     pub palette_changed: bool,
 }
 

@@ -47,8 +47,8 @@ impl Default for ModelLimits {
 
 /// The terminal model of an egg.
 ///
-/// It does no input or output and knows no clock. One thread owns it; feeding is fast enough (tens of MB each
-/// second) to be done where the output is read.
+/// It does no input or output and knows no clock. One thread owns it; feeding is fast
+/// enough (tens of MB each second) to be done where the output is read.
 #[derive(Debug)]
 pub struct Model {
     parser: Parser,
@@ -121,8 +121,8 @@ pub(super) struct State {
     pub(super) palette: BTreeMap<u8, Rgb>,
     /// Foreground, background and cursor colour, where the program changed them.
     pub(super) dynamic: [Option<Rgb>; 3],
-    /// The last character, before its character set, and its column: what REP repeats. Gone after anything that
-    /// is not a character.
+    /// The last character, before its character set, and its column: what REP repeats. Gone
+    /// after anything that is not a character.
     pub(super) last_print: Option<(char, usize)>,
     replies: Vec<u8>,
     attention: Vec<Attention>,
@@ -161,10 +161,16 @@ impl State {
         }
         self.size = size;
         self.last_print = None;
-        self.primary.resize(size, true);
-        if let Some(alt) = &mut self.alt {
-            alt.resize(size, false);
-            self.primary.settle_saved();
+        match &mut self.alt {
+            None => self.primary.resize(size, true),
+            Some(alt) => {
+                alt.resize(size, false);
+                self.primary.resize_hidden(size);
+            }
+        }
+        // Text that is wrapped anew can leave the cursor waiting to wrap.
+        if !self.modes.autowrap {
+            self.screen().grid.cursor.input_needs_wrap = false;
         }
     }
 
@@ -224,7 +230,8 @@ impl State {
             0 => {
                 // C1 controls have no meaning in UTF-8 text and are no marks either.
                 if !drawn.is_control() {
-                    self.screen().combine(drawn);
+                    let printed = self.last_print.map(|(_, col)| col);
+                    self.screen().combine(drawn, printed);
                 }
                 None
             }
@@ -252,6 +259,7 @@ impl State {
 
     fn enter_alt(&mut self) {
         if self.alt.is_none() {
+            self.primary.settle_cursor();
             self.primary.settle_saved();
             self.alt = Some(Buffer::alternate(self.size, &self.primary));
         }
@@ -263,7 +271,8 @@ impl State {
         }
     }
 
-    /// Back to a fresh terminal (RIS); the title stays, as it names the session and not what is drawn.
+    /// Back to a fresh terminal (RIS); the title stays, as it names the session and not
+    /// what is drawn.
     fn full_reset(&mut self) {
         let limits = ModelLimits {
             scrollback_lines: self.primary.scrollback(),
@@ -390,7 +399,8 @@ impl State {
                     .groups()
                     .for_each(|group| self.set_private_mode(group[0], csi.last == b'h'));
             }
-            // Nothing here can be protected from erasing, so the selective forms erase the same.
+            // Nothing here can be protected from erasing, so the selective forms erase the
+            // same.
             (b'?', 0, b'J') => self.screen().erase_display(first),
             (b'?', 0, b'K') => self.screen().erase_line(first),
             (b'?', 0, b'n') if first == 6 => self.report_cursor("?"),
@@ -436,6 +446,9 @@ impl State {
     fn set_kitty(&mut self, flags: u8, how: u16) {
         let kitty = &mut self.screen().kitty;
         if kitty.is_empty() {
+            if flags == 0 {
+                return;
+            }
             kitty.push(0);
         }
         if let Some(top) = kitty.last_mut() {
@@ -469,7 +482,7 @@ impl State {
         match csi.last {
             b'@' => screen.insert_blanks(count),
             b'A' => screen.up(count),
-            b'B' | b'e' => screen.down(count),
+            b'B' => screen.down(count),
             b'C' | b'a' => screen.goto_col(screen.col() + count),
             b'D' => screen.goto_col(screen.col().saturating_sub(count)),
             b'E' => {
@@ -489,12 +502,15 @@ impl State {
             b'M' => screen.delete_lines(count),
             b'P' => screen.delete_chars(count),
             b'S' => screen.scroll_up(count),
-            // With more numbers it would track the mouse.
-            b'T' if csi.params.len() < 2 => screen.scroll_down(count),
+            // With five numbers it tracks the mouse.
+            b'T' if csi.params.len() < 5 => screen.scroll_down(count),
             b'X' => screen.erase_chars(count),
             b'Z' => screen.back_tab(count),
             b'c' if first == 0 => self.reply("\x1b[?62;22c"),
             b'd' => screen.address(count - 1, screen.col(), origin),
+            // Unlike CUD this passes the margin, unless rows are counted from it.
+            b'e' if !origin => screen.goto(screen.row() + count, screen.col()),
+            b'e' => screen.down(count),
             b'g' => {
                 let col = screen.col();
                 match first {

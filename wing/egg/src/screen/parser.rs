@@ -1,25 +1,28 @@
 //! Splits a stream of output into characters, controls and sequences.
 //!
-//! The state machine is Paul Williams' for 7-bit codes with UTF-8 text. It is our own because of three things that
-//! the model needs of it: the bytes of an unfinished sequence, so that a snapshot taken in the middle of one can
-//! hand them on; a cap on every string; and strings without meaning here (sixel, kitty graphics, SOS, PM, APC)
-//! that are dropped as they come and never kept.
+//! The state machine is Paul Williams' for 7-bit codes with UTF-8 text. It is our own
+//! because of three things that the model needs of it: the bytes of an unfinished sequence,
+//! so that a snapshot taken in the middle of one can hand them on; a cap on every string;
+//! and strings without meaning here (sixel, kitty graphics, SOS, PM, APC) that are dropped
+//! as they come and never kept.
 
-/// Longest OSC or DCS string that is kept. Titles, links and colours are far shorter; what is longer
-/// (clipboards, pictures) has no meaning for the model and is skipped.
+/// Longest OSC or DCS string that is kept. Titles, links and colours are far shorter; what
+/// is longer (clipboards, pictures) has no meaning for the model and is skipped.
 const MAX_STRING: usize = 16 * 1024;
 
-/// Longest body of a control or escape sequence; 32 colours written out in full need about 600 bytes.
+/// Longest body of a control or escape sequence; 32 colours written out in full need about
+/// 600 bytes.
 const MAX_SEQUENCE: usize = 1024;
 
 /// Parameters of one sequence; the rest is dropped, as xterm does.
 const MAX_PARAMS: usize = 32;
 
-/// Stands in a snapshot for an OSC string too long to be kept: a number that no terminal knows, so that the rest
-/// of the string is swallowed there.
+/// Stands in a snapshot for an OSC string too long to be kept: a number that no terminal
+/// knows, so that the rest of the string is swallowed there.
 const SKIPPED_OSC: &[u8] = b"99999;";
 
-/// Stands for a string that is dropped whole. The letter keeps the rest from being read as kitty graphics.
+/// Stands for a string that is dropped whole. The letter keeps the rest from being read as
+/// kitty graphics.
 const SKIPPED_STRING: &[u8] = b"\x1b_x";
 
 /// What the parser found, in the order of the stream.
@@ -52,8 +55,8 @@ enum State {
     Skip,
 }
 
-/// The parser. `raw` holds the body of the unfinished sequence, or of an unfinished UTF-8 character in the ground
-/// state.
+/// The parser. `raw` holds the body of the unfinished sequence, or of an unfinished UTF-8
+/// character in the ground state.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     state: State,
@@ -112,7 +115,8 @@ impl Parser {
                     run = &broken[len..];
                 }
                 None => {
-                    // The character goes on in the next call, or the byte after it shows that it is broken.
+                    // The character goes on in the next call, or the byte after it shows
+                    // that it is broken.
                     self.raw.extend_from_slice(broken);
                     return after;
                 }
@@ -120,7 +124,8 @@ impl Parser {
         }
     }
 
-    /// Takes one byte; false means that the state changed and the byte is to be looked at again.
+    /// Takes one byte; false means that the state changed and the byte is to be looked at
+    /// again.
     fn byte(&mut self, sink: &mut impl Sink, byte: u8) -> bool {
         match (self.state, byte) {
             (State::Ground, _) => return self.ground(sink, byte),
@@ -218,7 +223,8 @@ impl Parser {
         }
     }
 
-    /// Keeps one byte beyond the cap, which marks the sequence as too long here and in a parser fed with it.
+    /// Keeps one byte beyond the cap, which marks the sequence as too long here and in a
+    /// parser fed with it.
     fn keep_sequence(&mut self, byte: u8) {
         if self.raw.len() <= MAX_SEQUENCE {
             self.raw.push(byte);

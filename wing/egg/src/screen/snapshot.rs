@@ -1,8 +1,9 @@
 //! Writes a state as the output that leads to it.
 //!
-//! Only sequences that xterm has are used, and none that a terminal could take for a query. The order matters:
-//! text is written while wrapping is on and nothing else is; the saved cursor and the margins move the cursor,
-//! so they come before it; and the very last thing is the state of the parser, which the caller adds.
+//! Only sequences that xterm has are used, and none that a terminal could take for a query.
+//! The order matters: text is written while wrapping is on and nothing else is; the saved
+//! cursor and the margins move the cursor, so they come before it; and the very last thing
+//! is the state of the parser, which the caller adds.
 
 use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::Point;
@@ -25,33 +26,34 @@ pub(super) fn write(state: &State, scrollback: usize) -> Vec<u8> {
     }
     writer.kitty(primary);
     if let Some(alt) = &state.alt {
-        // The switch saves the cursor, so here it must be what leaving will restore.
-        writer.margins(primary);
-        writer.saved_cursor(primary, primary.top);
-        writer.push("\x1b[?1049h");
-        writer.plain_cursor(primary.saved);
+        if primary.saved_where_it_is() {
+            // The switch saves the cursor, so here it must be what leaving will restore.
+            writer.margins(primary);
+            writer.saved_cursor(primary, primary.top);
+            writer.push("\x1b[?1049h");
+            writer.plain_cursor(primary.saved);
+        } else {
+            writer.save(primary);
+            writer.margins(primary);
+            let cursor = &primary.grid.cursor;
+            writer.place(primary, cursor.point, cursor.input_needs_wrap, 0);
+            writer.pen(&Cell::default());
+            writer.push("\x1b[?1047h");
+        }
         if !has_full_margins(primary) {
-            // Each screen has margins of its own here; where both share them, text must not meet them.
+            // Each screen has margins of its own here; where both share them, text must not
+            // meet them.
             writer.push("\x1b[r");
         }
         writer.push("\x1b[H\x1b[2J");
         writer.rows(alt, 0);
-        if alt.tabs != primary.tabs {
+        if alt.tabs != default_tabs || primary.tabs != default_tabs {
             writer.tabs(alt);
         }
         writer.kitty(alt);
     }
     let active = state.active();
-    let saved = &active.grid.saved_cursor;
-    if *saved != Default::default() || active.saved != SavedMore::default() {
-        // No margins are set yet on this screen.
-        writer.saved_cursor(active, 0);
-        writer.push("\x1b7");
-        writer.plain_cursor(active.saved);
-        if saved.input_needs_wrap && active.has_gap(saved.point.line.0) {
-            writer.reopen_gap(active, saved.point.line.0);
-        }
-    }
+    writer.save(active);
     writer.colors(state);
     writer.titles(state);
     writer.modes(&state.modes);
@@ -90,7 +92,8 @@ impl Writer {
         self.pen = cell.clone();
     }
 
-    /// Like `pen`, but says it even if nothing changes: after it no character is the last one (REP).
+    /// Like `pen`, but says it even if nothing changes: after it no character is the last
+    /// one (REP).
     fn pen_anew(&mut self, cell: &Cell) {
         self.link(cell);
         self.sgr(cell);
@@ -121,8 +124,8 @@ impl Writer {
         }
     }
 
-    /// Prints the rows from `first`, beginning at the top left of an empty screen. What scrolls out of it
-    /// becomes the history again.
+    /// Prints the rows from `first`, beginning at the top left of an empty screen. What
+    /// scrolls out of it becomes the history again.
     fn rows(&mut self, buffer: &Buffer, first: i32) {
         let cols = buffer.cols();
         let end = if first < 0 {
@@ -130,7 +133,7 @@ impl Writer {
         } else {
             used_rows(buffer)
         };
-        let mut continued = false;
+        let (mut continued, mut overprinted) = (false, false);
         for line in first..end {
             let cells = buffer.cells(line);
             let wrapped = buffer.is_wrapped(line);
@@ -150,13 +153,16 @@ impl Writer {
             {
                 self.cell(cell);
             }
-            if continued && len < cols && cells[0].bg != Color::Default {
-                // The row may have come into being with the background of its first character.
+            if continued && len < cols && (overprinted || cells[0].bg != Color::Default) {
+                // The row may have come into being with the background of its first
+                // character, or its first character may be half of the one that was there.
                 self.pen(&Cell::default());
                 self.push("\x1b[K");
             }
-            if gap && !buffer.cells(line + 1)[0].flags.contains(Flags::WIDE_CHAR) {
-                // The wide character that left the gap is no more; another one leaves it again.
+            overprinted = gap && !buffer.cells(line + 1)[0].flags.contains(Flags::WIDE_CHAR);
+            if overprinted {
+                // The wide character that left the gap is no more; another one leaves it
+                // again.
                 self.pen(&Cell::default());
                 self.push("\u{3000}\r");
             } else if !wrapped && line + 1 < end {
@@ -185,6 +191,20 @@ impl Writer {
     fn margins(&mut self, buffer: &Buffer) {
         if !has_full_margins(buffer) {
             self.push(&format!("\x1b[{};{}r", buffer.top + 1, buffer.bottom + 1));
+        }
+    }
+
+    /// Saves the saved cursor again. No margins are set yet.
+    fn save(&mut self, buffer: &Buffer) {
+        let saved = &buffer.grid.saved_cursor;
+        if *saved == Default::default() && buffer.saved == SavedMore::default() {
+            return;
+        }
+        self.saved_cursor(buffer, 0);
+        self.push("\x1b7");
+        self.plain_cursor(buffer.saved);
+        if saved.input_needs_wrap && buffer.has_gap(saved.point.line.0) {
+            self.reopen_gap(buffer, saved.point.line.0);
         }
     }
 
@@ -220,7 +240,8 @@ impl Writer {
         self.push(&format!("\x1b[{};{}H", row + 1, col + 1));
     }
 
-    /// Moves the cursor, rows counted from `top`. Where a wrap is due, the last character is printed again.
+    /// Moves the cursor, rows counted from `top`. Where a wrap is due, the last character
+    /// is printed again.
     fn place(&mut self, buffer: &Buffer, point: Point, pending_wrap: bool, top: usize) {
         let row = usize::try_from(point.line.0)
             .unwrap_or(0)
@@ -237,7 +258,8 @@ impl Writer {
         self.cell(&cells[col]);
     }
 
-    /// Leaves a gap at the end of `line` again, which printing over it filled, and mends the next row.
+    /// Leaves a gap at the end of `line` again, which printing over it filled, and mends
+    /// the next row.
     fn reopen_gap(&mut self, buffer: &Buffer, line: i32) {
         self.goto(usize::try_from(line).unwrap_or(0), buffer.cols() - 1);
         self.pen(&Cell::default());
@@ -293,8 +315,8 @@ impl Writer {
         }
     }
 
-    /// Sets what differs from a fresh terminal. Mouse modes are one group in which the last one counts, so none of
-    /// them is ever reset here.
+    /// Sets what differs from a fresh terminal. Mouse modes are one group in which the last
+    /// one counts, so none of them is ever reset here.
     fn modes(&mut self, modes: &Modes) {
         for (set, sequence) in [
             (modes.app_cursor, "\x1b[?1h"),
@@ -343,8 +365,8 @@ impl Writer {
         }
     }
 
-    /// Puts the cursor, its pen and its character sets where they are. If the program's last act was a character,
-    /// so is the snapshot's, for REP may follow.
+    /// Puts the cursor, its pen and its character sets where they are. If the program's
+    /// last act was a character, so is the snapshot's, for REP may follow.
     fn cursor(&mut self, state: &State) {
         let buffer = state.active();
         let cursor = &buffer.grid.cursor;

@@ -1,8 +1,9 @@
 //! How many columns a character takes.
 //!
-//! Both ends of a session must agree on every width, or lines shift after a reattach. The tables are those of
-//! the browser client's Unicode 11 provider, character by character: a variation selector adds nothing, an
-//! emoji joined from several takes the columns of its parts, a flag is two letters of one column each.
+//! Both ends of a session must agree on every width, or lines shift after a reattach. The
+//! tables are those of the browser client's Unicode 11 provider, character by character: a
+//! variation selector adds nothing, an emoji joined from several takes the columns of its
+//! parts, a flag is two letters of one column each.
 
 /// Columns that `c` takes: 0, 1 or 2.
 pub(super) fn char_width(c: char) -> usize {
