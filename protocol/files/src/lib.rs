@@ -53,7 +53,7 @@ pub enum FileError {
     },
     /// A socket there could never be connected to.
     #[error(
-        "the socket path {path} has {length} bytes and the system allows {MAX_SOCKET_PATH}: choose a shorter WINGTHING_DIR"
+        "the path {path} is too long for a socket: it has {length} bytes and the system allows {MAX_SOCKET_PATH}"
     )]
     SocketPath {
         /// The path.

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ConnectionError, IdleTimeout, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
+use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -36,6 +38,11 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(40);
 ///
 /// NAT bindings for UDP may be dropped after 30 s.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The longest time in which the link of a client at work says nothing. A person sits at
+/// it: a relay that was replaced shows within this time, and the packets cost little
+/// beside what a screen does.
+pub const KEEP_ALIVE_AT_WORK: Duration = Duration::from_secs(4);
 
 /// A link's keep-alive is shorter than [`KEEP_ALIVE`] by a random part of this, so that
 /// links made at one moment do not all speak at one moment.
@@ -196,7 +203,7 @@ impl Endpoint {
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_BUFFER)
             .incoming_buffer_size_total(INCOMING_BUFFER_TOTAL);
-        endpoint(addr, Some(config)).map(Self)
+        endpoint(addr, lasting_config(identity), Some(config)).map(Self)
     }
 
     /// Where the socket is bound.
@@ -260,6 +267,30 @@ impl Incoming {
     }
 }
 
+/// An endpoint's settings that outlive its process.
+///
+/// A relay that was killed knows nothing of its links. With keys that it still has after
+/// a restart it answers their packets by a stateless reset (RFC 9000, section 10.3), so
+/// diallers come back at once instead of after the idle time.
+fn lasting_config(identity: &Identity) -> quinn::EndpointConfig {
+    let derive = |purpose: &[u8]| {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, identity.key.secret_der());
+        hmac::sign(&key, purpose)
+    };
+    let reset = derive(b"wingthing reset key v1");
+    let mut config =
+        quinn::EndpointConfig::new(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, reset.as_ref())));
+    let ids = derive(b"wingthing connection id key v1");
+    let ids = ids
+        .as_ref()
+        .first_chunk()
+        .expect("HMAC-SHA256 has 32 bytes");
+    let ids = u64::from_be_bytes(*ids);
+    // Ids that only a holder of the key can make: stray packets get no answer.
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
+    config
+}
+
 // --- The dialler's side ---
 
 /// How a relay's identity is checked.
@@ -294,16 +325,32 @@ pub enum ConnectError {
 }
 
 /// Dials relays, from one UDP socket for each address family in a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Dialer {
+    /// The longest time in which its links say nothing.
+    keep_alive: Duration,
     /// For IPv4 and for IPv6, made when first needed.
     endpoints: Mutex<[Option<quinn::Endpoint>; 2]>,
 }
 
+impl Default for Dialer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Dialer {
-    /// Makes a dialler without any socket yet.
+    /// Makes a dialler without any socket yet, with [`KEEP_ALIVE`] for its links.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_keep_alive(KEEP_ALIVE)
+    }
+
+    /// Makes a dialler whose links are silent for so long at most.
+    pub fn with_keep_alive(keep_alive: Duration) -> Self {
+        Self {
+            keep_alive,
+            endpoints: Mutex::default(),
+        }
     }
 
     /// Connects to a relay. The attempt ends by itself when nothing answers for the idle
@@ -320,7 +367,7 @@ impl Dialer {
     ) -> Result<Link, ConnectError> {
         let endpoint = self.endpoint(addr).map_err(ConnectError::Local)?;
         let refused = Arc::new(AtomicBool::new(false));
-        let config = client_config(trust, Arc::clone(&refused))
+        let config = client_config(trust, Arc::clone(&refused), self.keep_alive)
             .map_err(|error| ConnectError::Local(io::Error::other(error)))?;
         let connecting = endpoint
             .connect_with(config, addr, server_name)
@@ -347,7 +394,11 @@ impl Dialer {
         if let Some(made) = &endpoints[family] {
             return Ok(made.clone());
         }
-        let made = endpoint(SocketAddr::new(any, 0), None)?;
+        let made = endpoint(
+            SocketAddr::new(any, 0),
+            quinn::EndpointConfig::default(),
+            None,
+        )?;
         Ok(endpoints[family].insert(made).clone())
     }
 }
@@ -355,6 +406,7 @@ impl Dialer {
 fn client_config(
     trust: Trust,
     refused: Arc<AtomicBool>,
+    keep_alive: Duration,
 ) -> Result<quinn::ClientConfig, rustls::Error> {
     let inner: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Spki(spki) => Arc::new(SpkiVerifier {
@@ -375,7 +427,7 @@ fn client_config(
     let crypto = QuicClientConfig::try_from(tls)
         .map_err(|_| rustls::Error::General("no QUIC cipher suite".to_owned()))?;
     let mut config = quinn::ClientConfig::new(Arc::new(crypto));
-    config.transport_config(Arc::new(transport(0, Some(keep_alive()))));
+    config.transport_config(Arc::new(transport(0, Some(jittered(keep_alive)))));
     Ok(config)
 }
 
@@ -492,11 +544,11 @@ impl ServerCertVerifier for Noting {
     }
 }
 
-fn keep_alive() -> Duration {
+fn jittered(keep_alive: Duration) -> Duration {
     let mut random = [0; 1];
     // Without randomness links merely speak at one moment; TLS reports the lack of it.
     let _ = SystemRandom::new().fill(&mut random);
-    KEEP_ALIVE - KEEP_ALIVE_JITTER * u32::from(random[0]) / u32::from(u8::MAX)
+    keep_alive - KEEP_ALIVE_JITTER * u32::from(random[0]) / u32::from(u8::MAX)
 }
 
 // --- What both sides share ---
@@ -516,10 +568,14 @@ fn transport(streams: u32, keep_alive: Option<Duration>) -> TransportConfig {
     transport
 }
 
-fn endpoint(addr: SocketAddr, server: Option<quinn::ServerConfig>) -> io::Result<quinn::Endpoint> {
+fn endpoint(
+    addr: SocketAddr,
+    config: quinn::EndpointConfig,
+    server: Option<quinn::ServerConfig>,
+) -> io::Result<quinn::Endpoint> {
     let serves = server.is_some();
     quinn::Endpoint::new(
-        quinn::EndpointConfig::default(),
+        config,
         server,
         udp_socket(addr, serves)?,
         Arc::new(quinn::TokioRuntime),
@@ -741,7 +797,7 @@ mod tests {
     #[test]
     fn keep_alives_stay_well_inside_the_idle_time() {
         for _ in 0..100 {
-            let interval = keep_alive();
+            let interval = jittered(KEEP_ALIVE);
             assert!(interval <= KEEP_ALIVE && interval >= KEEP_ALIVE - KEEP_ALIVE_JITTER);
         }
         assert!(IDLE_TIMEOUT > 2 * KEEP_ALIVE);
