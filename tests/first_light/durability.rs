@@ -127,7 +127,7 @@ fn detach_leaves_the_outer_terminal_as_it_was() {
     outer.wait_for_screen("  -");
     outer.line(&format!(
         "{} terminal --name work -- /bin/sh -c \
-         \"printf '\\033[?1049h\\033[?1000h\\033[?2004h\\033[?25linside'; read x\"",
+         \"printf '\\033[?1049h\\033[?1000h\\033[?2004h\\033[?25lin''side'; read x\"",
         wt.display()
     ));
     outer.wait_for_screen("inside");
@@ -234,6 +234,7 @@ fn the_exit_of_the_program_is_the_exit_of_the_client() {
     assert_eq!(ends("killed", "kill -TERM $$"), 143);
     let record = ada.session("killed").unwrap();
     assert_eq!(record["status"], "killed");
-    assert_eq!(record["exit"]["signal"], 15);
+    assert_eq!(record["exit"]["code"], 143);
+    assert_eq!(record["exit"]["signal"], "SIGTERM");
     assert_eq!(ada.session("seven").unwrap()["exit"]["code"], 7);
 }

@@ -80,9 +80,9 @@ fn another_key_for_a_pinned_wing_is_refused_with_both_fingerprints() {
     let eve = other_wing(&world, "eve-box");
     world.admit_ben();
     world.row(&[]);
-    let before = pins(&world.ben).1;
     let ps = ["session", "ps", "--wing", LABEL];
     world.ben.wt(&ps).ok();
+    let before = pins(&world.ben).1;
 
     let roster = last_roster(&proxy.captured());
     let row = |id: &str| -> Value {

@@ -50,8 +50,11 @@ fn nothing_that_the_dead_left_blocks_a_new_start() {
     world
         .ada
         .wt_json(&["terminal", "--name", "old", "--", "sleep", "600"]);
-    for pid in world.ada.processes() {
-        signal(pid, Signal::SIGKILL);
+    // All at one moment, as a machine that loses its power: none may see another's end.
+    for deadly in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for pid in world.ada.processes() {
+            signal(pid, deadly);
+        }
     }
     wt_tests::eventually("the end of all processes", || {
         world.ada.processes().is_empty().then_some(())

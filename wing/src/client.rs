@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wt_crypto::Fill;
-use wt_crypto::{Change, Fingerprint, PinRefusal, Pins, Presented, ResolveError};
+use wt_crypto::{Change, Fingerprint, PinRefusal, Pins, Presented, ResolveError, Resolved};
 use wt_crypto::{ClientSecret, VerifiedWing, random, verify_statement};
 use wt_crypto::{HandshakeError, Initiator};
 use wt_link::write_frame;
@@ -244,33 +244,22 @@ impl Client {
     pub async fn wing(self: &Arc<Self>, name: &str) -> Result<WingHandle, Error> {
         let roster = self.roster().await?;
         let pins = pins::read(&self.profile)?;
-        let mut presented = Vec::new();
-        let first = pins.resolve(name, &presented);
+        let first = pins.resolve(name, &[]);
+        let is_label = name.parse::<WingLabel>().is_ok();
         let is_there = |id: &WingId| {
-            roster
-                .wings
-                .iter()
-                .any(|wing| wing.wing_id == *id && wing.online)
+            let mut online = roster.wings.iter().filter(|wing| wing.online);
+            online.any(|wing| wing.wing_id == *id)
         };
-        let settled = first
-            .as_ref()
-            .is_ok_and(|resolved| is_there(&resolved.wing_id));
-        let may_be_a_label = matches!(first, Ok(_) | Err(ResolveError::NotFound(_)))
-            && name.parse::<WingLabel>().is_ok();
-        let resolved = if !settled && may_be_a_label {
-            for (id, probe) in self.probe(&roster).await {
-                if let Ok((_, info, _)) = probe {
-                    presented.push(Presented {
-                        wing_id: id,
-                        label: info.label,
-                    });
-                }
-            }
-            pins.resolve(name, &presented)
+        let needs_asking = match &first {
+            Ok(resolved) => is_label && !is_there(&resolved.wing_id),
+            Err(ResolveError::NotFound(_)) => is_label,
+            Err(_) => false,
+        };
+        let resolved = if needs_asking {
+            self.ask_around(name, &roster, &pins).await?
         } else {
-            first
+            first.map_err(|e| unresolved(&e))?
         };
-        let resolved = resolved.map_err(|e| unresolved(&e))?;
         let Some(entry) = roster
             .wings
             .iter()
@@ -306,7 +295,14 @@ impl Client {
             notices: Vec::new(),
         };
         // Before the name is bound, the wing proves that it is there and is who it is.
-        drop(handle.open().await?);
+        if let Err(error) = handle.open().await {
+            let is_silent = matches!(error.code, ErrorCode::Unreachable | ErrorCode::TimedOut);
+            if is_silent && is_label {
+                // Another wing that answers to its name is worth more words than a silence.
+                self.ask_around(name, &roster, &pins).await?;
+            }
+            return Err(error);
+        }
         let origin = self.login.origin.clone();
         let change = pins::update(&self.profile, |pins| {
             let observation = pins
@@ -327,6 +323,32 @@ impl Client {
         }
         handle.notices = notices;
         Ok(handle)
+    }
+
+    /// Asks every wing what it calls itself, and finds the one that a name stands for.
+    async fn ask_around(
+        self: &Arc<Self>,
+        name: &str,
+        roster: &Roster,
+        pins: &Pins,
+    ) -> Result<Resolved, Error> {
+        let mut presented = Vec::new();
+        let mut closed = None;
+        for (wing_id, probe) in self.probe(roster).await {
+            match probe {
+                Ok((_, info, _)) => presented.push(Presented {
+                    wing_id,
+                    label: info.label,
+                }),
+                Err(error) if error.code == ErrorCode::Refused => closed = Some(error),
+                Err(_) => {}
+            }
+        }
+        match (pins.resolve(name, &presented), closed) {
+            // The wing meant may be one that does not say its name to this client.
+            (Err(ResolveError::NotFound(_)), Some(closed)) => Err(closed),
+            (resolved, _) => resolved.map_err(|e| unresolved(&e)),
+        }
     }
 
     async fn roster(&self) -> Result<Roster, Error> {

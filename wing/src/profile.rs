@@ -23,7 +23,7 @@ use wt_protocol::keys::{GrantKey, Sha256Digest};
 use wt_protocol::rpc::{Principal, PrincipalKind};
 use zeroize::Zeroizing;
 
-use crate::error::{Error, ErrorCode};
+use crate::error::Error;
 use crate::sessions::Sessions;
 
 /// How long a state file's lock may be held by others. Each holds it for one small write.
@@ -79,8 +79,9 @@ impl Profile {
             (None, None) => {
                 let message =
                     "cannot tell where the profile is: neither WINGTHING_DIR nor HOME is set";
-                return Err(Error::new(ErrorCode::Usage, message)
-                    .hint("set WINGTHING_DIR to a folder of your own"));
+                return Err(
+                    Error::failed(message).hint("set WINGTHING_DIR to a folder of your own")
+                );
             }
         };
         let path = std::path::absolute(&path).map_err(|e| {

@@ -160,6 +160,10 @@ impl Sessions {
             let message = format!("the folder {} is not an absolute path", cwd.display());
             return Err(Failure::new(FailureKind::Invalid, message));
         }
+        // Before anything is made: every id has the same length.
+        let longest = EggDir::new(self.folder.join("x".repeat(SessionId::LENGTH))).socket();
+        wt_files::check_socket_path(&longest)
+            .map_err(|e| failed(&e).hint("set WINGTHING_DIR to a shorter path"))?;
         wt_files::create_private_dir(&self.folder).map_err(|e| failed(&e))?;
         let _names = self.lock_names().await?;
         let all = self.readable()?;
@@ -177,8 +181,6 @@ impl Sessions {
         };
         let id = fresh_id(&all)?;
         let dir = EggDir::new(self.folder.join(id.as_str()));
-        wt_files::check_socket_path(&dir.socket())
-            .map_err(|e| Failure::new(FailureKind::Failed, e.to_string()))?;
 
         let mut program = Program {
             command: request.command.clone(),

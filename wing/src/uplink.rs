@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use wt_crypto::WingIdentity;
 use wt_link::Link;
 use wt_link::dial::{Claim, Control, ProveError, WingClaim, prove};
-use wt_link::quic::{ConnectError, Dialer, Trust};
+use wt_link::quic::{ConnectError, Dialer, KEEP_ALIVE_AT_WORK, Trust};
 use wt_protocol::InstanceId;
 use wt_protocol::codes::LinkCode;
 
@@ -26,8 +26,10 @@ pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(90);
 /// Where links come from.
 #[derive(Clone)]
 pub enum Uplink {
-    /// Over QUIC, to wherever the profile's roost is.
+    /// Over QUIC, to wherever the profile's roost is, for a daemon.
     Quic,
+    /// The same for a user at a terminal, who is to notice at once when it breaks.
+    QuicAtWork,
     /// From the relay in this same process.
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
 }
@@ -50,8 +52,11 @@ impl Dialling {
     pub(crate) fn new(profile: &Profile, uplink: Uplink) -> Self {
         Self {
             profile: profile.clone(),
+            dialer: match &uplink {
+                Uplink::Quic | Uplink::InProcess(_) => Dialer::new(),
+                Uplink::QuicAtWork => Dialer::with_keep_alive(KEEP_ALIVE_AT_WORK),
+            },
             uplink,
-            dialer: Dialer::new(),
             instance: InstanceId::from_bytes(wt_crypto::random()),
         }
     }
@@ -65,7 +70,7 @@ impl Dialling {
         let token = self.token(login).await?;
         let link = match &self.uplink {
             Uplink::InProcess(make) => make(),
-            Uplink::Quic => self.connect(login).await?,
+            Uplink::Quic | Uplink::QuicAtWork => self.connect(login).await?,
         };
         let device = Arc::new(self.profile.device_secret()?);
         let claim = Claim {
