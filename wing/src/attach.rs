@@ -475,17 +475,17 @@ fn broken() -> Error {
 enum Stream {
     Egg(EggClient),
     Sealed {
-        reader: SealedReader,
+        reader: Box<SealedReader>,
         sender: SealedSender,
-        wing: WingHandle,
+        wing: Box<WingHandle>,
     },
 }
 
 enum Incoming {
     Egg(MessageReader),
     Sealed {
-        reader: SealedReader,
-        wing: WingHandle,
+        reader: Box<SealedReader>,
+        wing: Box<WingHandle>,
     },
 }
 
@@ -508,9 +508,9 @@ async fn open(target: &Target) -> Result<Stream, Error> {
         Target::Remote(wing, _) => {
             let sealed = wing.open().await?;
             Ok(Stream::Sealed {
-                reader: sealed.reader,
+                reader: Box::new(sealed.reader),
                 sender: sealed.sender,
-                wing: wing.clone(),
+                wing: Box::new(wing.clone()),
             })
         }
     }

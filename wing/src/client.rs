@@ -31,7 +31,7 @@ use crate::login::signed_in;
 use crate::pins::{self, now_ms};
 use crate::profile::{Profile, RoostLogin};
 use crate::sealed::{Sealed, SealedEnd, frames};
-use crate::uplink::{Dialling, Proved, Uplink};
+use crate::uplink::{Dialling, Kept, Uplink};
 
 /// How long one wing may take to answer a probe.
 const PROBE_DEADLINE: Duration = Duration::from_secs(5);
@@ -50,9 +50,9 @@ pub struct Client {
     profile: Profile,
     login: RoostLogin,
     secret: ClientSecret,
-    dialling: Dialling,
+    dialling: Arc<Dialling>,
     /// The link, while there is one.
-    link: Mutex<Option<Proved>>,
+    link: Mutex<Option<Kept>>,
 }
 
 /// How a wing compares with its pin.
@@ -425,32 +425,15 @@ impl Client {
     /// The link, dialled if there is none.
     async fn link(&self) -> Result<wt_link::Link, Error> {
         let mut link = self.link.lock().await;
-        if let Some(proved) = &*link
-            && timeout(Duration::ZERO, proved.link.closed()).await.is_err()
+        if let Some(kept) = &*link
+            && timeout(Duration::ZERO, kept.link.closed()).await.is_err()
         {
-            return Ok(proved.link.clone());
+            return Ok(kept.link.clone());
         }
-        let proved = self.dialling.dial(&self.login, None).await?;
-        let dialled = proved.link.clone();
-        *link = Some(proved);
+        let kept = self.dialling.dial(&self.login, None).await?;
+        let dialled = kept.link.clone();
+        *link = Some(kept);
         Ok(dialled)
-    }
-
-    /// Keeps the link proved for as long as it is used.
-    async fn renew(&self) {
-        let mut link = self.link.lock().await;
-        let Some(proved) = &mut *link else { return };
-        let left = proved
-            .control
-            .expires_at()
-            .saturating_duration_since(tokio::time::Instant::now());
-        if left > crate::uplink::RENEW_BEFORE {
-            return;
-        }
-        // A renewal that fails ends the link, which is then dialled again.
-        if let Ok(token) = self.dialling.token(&self.login).await {
-            let _ = proved.control.renew(token).await;
-        }
     }
 }
 
@@ -507,7 +490,6 @@ impl WingHandle {
     /// Opens a route and makes the handshake.
     pub(crate) async fn open(&self) -> Result<Sealed, Error> {
         let link = self.client.link().await?;
-        self.client.renew().await;
         let unreachable = |cause: &dyn std::fmt::Display| {
             Error::new(ErrorCode::Unreachable, format!("{}: {cause}", self.name))
         };

@@ -23,7 +23,7 @@ use crate::login::signed_in;
 use crate::pins::now_ms;
 use crate::profile::{Profile, RoostLogin};
 use crate::serve::Serving;
-use crate::uplink::{Dialling, Proved, RENEW_BEFORE, Uplink};
+use crate::uplink::{Dialling, Uplink};
 
 /// Waits between tries to reach the relay.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -135,12 +135,12 @@ impl Linked<'_> {
     /// next try.
     async fn link_once<F: FnOnce(&DaemonStatus)>(
         &self,
-        dialling: &Dialling,
+        dialling: &Arc<Dialling>,
         backoff: &mut Backoff,
         on_ready: &mut Option<F>,
     ) -> Result<Duration, Error> {
         let login = signed_in(self.profile, None)?;
-        let Proved { link, mut control } = dialling.dial(&login, Some(&self.identity)).await?;
+        let kept = dialling.dial(&login, Some(&self.identity)).await?;
         tracing::info!(roost = %login.origin, "link up");
         backoff.reset();
         self.set_link(LinkState::Up, None);
@@ -149,15 +149,8 @@ impl Linked<'_> {
         }
         let mut routes = JoinSet::new();
         let end = loop {
-            let renew_at = control.expires_at()
-                - RENEW_BEFORE.min(
-                    control
-                        .expires_at()
-                        .saturating_duration_since(tokio::time::Instant::now())
-                        / 2,
-                );
             tokio::select! {
-                accepted = link.accept() => match accepted {
+                accepted = kept.link.accept() => match accepted {
                     Ok((send, recv)) => {
                         let serving = Arc::clone(&self.serving);
                         routes.spawn(async move { serving.route(send, recv).await });
@@ -165,28 +158,16 @@ impl Linked<'_> {
                     Err(end) => break end,
                 },
                 Some(_) = routes.join_next() => {}
-                spread = control.go_away() => {
-                    tracing::info!("the relay is restarting");
-                    link.close(LinkCode::Done);
-                    self.set_link(LinkState::Connecting, Some("the relay is restarting".to_owned()));
-                    return Ok(spread.mul_f64(f64::from(jitter()) / f64::from(u32::MAX)));
-                }
-                () = tokio::time::sleep_until(renew_at) => {
-                    let token = dialling.token(&login).await;
-                    match token {
-                        Ok(token) => {
-                            if let Err(error) = control.renew(token).await {
-                                tracing::warn!(%error, "the proof was not renewed");
-                            }
-                        }
-                        Err(error) => {
-                            tracing::warn!(%error, "no fresh token");
-                            sleep(Duration::from_secs(5)).await;
-                        }
-                    }
-                }
             }
         };
+        if let Some(spread) = kept.spread() {
+            tracing::info!("the relay is restarting");
+            self.set_link(
+                LinkState::Connecting,
+                Some("the relay is restarting".to_owned()),
+            );
+            return Ok(spread.mul_f64(f64::from(jitter()) / f64::from(u32::MAX)));
+        }
         tracing::info!(%end, "link down");
         let (wait, words) = match end {
             LinkEnd::ByPeer(LinkCode::Replaced) => (

@@ -83,6 +83,9 @@ struct Found {
     alive: bool,
 }
 
+/// A folder that was read, or a note on why it cannot be.
+type Scanned = Result<Found, String>;
+
 impl Found {
     fn is_living(&self) -> bool {
         self.alive && self.exit.is_none()
@@ -429,7 +432,7 @@ impl Sessions {
     }
 
     /// Every session's folder, read; or a note on why it cannot be.
-    fn scan(&self) -> Result<Vec<(String, Result<Found, String>)>, Failure> {
+    fn scan(&self) -> Result<Vec<(String, Scanned)>, Failure> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

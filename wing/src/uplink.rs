@@ -1,11 +1,12 @@
 //! How this process gets a link to its relay, and keeps it proved.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::net::lookup_host;
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wt_crypto::WingIdentity;
 use wt_link::Link;
 use wt_link::dial::{Claim, Control, ProveError, WingClaim, prove};
@@ -20,8 +21,11 @@ use crate::profile::{Profile, RoostLogin};
 /// How long a relay may take to accept a link.
 const DIAL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long before the proof of a link runs out it is renewed.
-pub(crate) const RENEW_BEFORE: Duration = Duration::from_secs(90);
+/// How long before the proof of a link runs out it is renewed, if it holds that long.
+const RENEW_BEFORE: Duration = Duration::from_secs(90);
+
+/// Wait before a fresh token is asked for again.
+const RENEW_AGAIN: Duration = Duration::from_secs(5);
 
 /// Where links come from.
 #[derive(Clone)]
@@ -34,10 +38,26 @@ pub enum Uplink {
     InProcess(Arc<dyn Fn() -> Link + Send + Sync>),
 }
 
-/// A link that the relay welcomed.
-pub(crate) struct Proved {
+/// A link that the relay welcomed, and the task that keeps it proved. Dropping it ends both.
+pub(crate) struct Kept {
     pub(crate) link: Link,
-    pub(crate) control: Control,
+    /// Set when the relay asked to leave: come back after a random part of this.
+    spread: Arc<OnceLock<Duration>>,
+    task: JoinHandle<()>,
+}
+
+impl Kept {
+    /// Within which time the relay asked to come back, if it ended the link by asking.
+    pub(crate) fn spread(&self) -> Option<Duration> {
+        self.spread.get().copied()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.link.close(LinkCode::Done);
+    }
 }
 
 /// Gets links for one profile.
@@ -49,8 +69,8 @@ pub(crate) struct Dialling {
 }
 
 impl Dialling {
-    pub(crate) fn new(profile: &Profile, uplink: Uplink) -> Self {
-        Self {
+    pub(crate) fn new(profile: &Profile, uplink: Uplink) -> Arc<Self> {
+        Arc::new(Self {
             profile: profile.clone(),
             dialer: match &uplink {
                 Uplink::Quic | Uplink::InProcess(_) => Dialer::new(),
@@ -58,15 +78,15 @@ impl Dialling {
             },
             uplink,
             instance: InstanceId::from_bytes(wt_crypto::random()),
-        }
+        })
     }
 
     /// Dials the roost and proves this device, and this wing if there is one.
     pub(crate) async fn dial(
-        &self,
+        self: &Arc<Self>,
         login: &RoostLogin,
         wing: Option<&Arc<WingIdentity>>,
-    ) -> Result<Proved, Error> {
+    ) -> Result<Kept, Error> {
         let token = self.token(login).await?;
         let link = match &self.uplink {
             Uplink::InProcess(make) => make(),
@@ -90,7 +110,19 @@ impl Dialling {
         let control = prove(&link, claim, &token)
             .await
             .map_err(|e| refused(&login.origin, e))?;
-        Ok(Proved { link, control })
+        let spread = Arc::new(OnceLock::new());
+        let keeping = keep(
+            Arc::clone(self),
+            login.clone(),
+            link.clone(),
+            control,
+            Arc::clone(&spread),
+        );
+        Ok(Kept {
+            link,
+            spread,
+            task: tokio::spawn(keeping),
+        })
     }
 
     /// A fresh token for the profile's device.
@@ -137,6 +169,40 @@ impl Dialling {
             }
         }
         Err(last)
+    }
+}
+
+/// Renews the proof of a link before it runs out, and leaves when the relay asks to.
+///
+/// A renewal that fails needs no more: the relay then ends the link.
+async fn keep(
+    dialling: Arc<Dialling>,
+    login: RoostLogin,
+    link: Link,
+    mut control: Control,
+    asked: Arc<OnceLock<Duration>>,
+) {
+    loop {
+        let left = control
+            .expires_at()
+            .saturating_duration_since(Instant::now());
+        let renew_at = control.expires_at() - RENEW_BEFORE.min(left / 2);
+        tokio::select! {
+            spread = control.go_away() => {
+                asked.get_or_init(|| spread);
+                link.close(LinkCode::Done);
+                return;
+            }
+            () = sleep_until(renew_at.max(Instant::now() + Duration::from_secs(1))) => {}
+        }
+        let renewed = match dialling.token(&login).await {
+            Ok(token) => control.renew(token).await.map_err(|e| e.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = renewed {
+            tracing::warn!(%error, "the proof of the link was not renewed");
+            sleep(RENEW_AGAIN).await;
+        }
     }
 }
 
