@@ -1,0 +1,146 @@
+//! `wt attach`: shows a session in this terminal.
+
+use wt_protocol::rpc::SessionRecord;
+use wt_protocol::session::Exit;
+use wt_wing::attach::{End, Options};
+use wt_wing::profile::Profile;
+use wt_wing::{Error, ErrorCode};
+
+use super::session::ps;
+use crate::error::{Done, Stop, say};
+use crate::output::{Output, plain, stdout_failed};
+use crate::place::{Place, Where};
+use crate::tty;
+use crate::tty::attach::{Ending, Story};
+use crate::views::how_it_ended;
+
+/// Show a session in this terminal; without a name, list the living ones
+///
+/// Ctrl+B Q leaves the session, which goes on. Ctrl+B Ctrl+B sends one Ctrl+B. A lost link
+/// is made again by itself. Ends with the status of the session's program, or 0 after
+/// leaving; SIGHUP and SIGTERM leave as well and end with 128 and their number.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session's name, id, or a unique prefix of its id
+    name: Option<String>,
+    /// Only watch
+    #[arg(long, conflicts_with = "takeover")]
+    read_only: bool,
+    /// Take the right to type from whoever has it
+    #[arg(long)]
+    takeover: bool,
+    #[command(flatten)]
+    whereabouts: Where,
+}
+
+pub(crate) async fn run(args: Args, output: Output) -> Done {
+    let profile = Profile::locate()?;
+    let place = Place::find(&profile, &args.whereabouts).await?;
+    let Some(name) = args.name else {
+        let records = place.list().await?;
+        return ps::show(
+            records
+                .into_iter()
+                .filter(|r| r.status.is_living())
+                .collect(),
+            output,
+        );
+    };
+    let session = place.get_for_attach(&name).await?;
+    let shown = plain(&session.name).into_owned();
+    if !session.status.is_living() {
+        let how = session
+            .exit
+            .as_ref()
+            .map_or("is lost".to_owned(), how_it_ended);
+        return Err(Stop::Error(
+            Error::failed(format!("the session {shown} {how}"))
+                .hint(format!("its last screen is in `wt session read {shown}`")),
+        ));
+    }
+    if !tty::is_interactive() {
+        return Err(Stop::Error(
+            Error::failed("attaching needs a terminal, and stdin is none")
+                .hint(format!("to read the screen: wt session read {shown}")),
+        ));
+    }
+    let options = Options {
+        size: tty::size(),
+        read_only: args.read_only,
+        takeover: args.takeover,
+    };
+    attach(&place, &session, options).await
+}
+
+/// Attaches this terminal, and says how it ended.
+pub(super) async fn attach(place: &Place, session: &SessionRecord, options: Options) -> Done {
+    let target = place.target(&session.id);
+    let (ending, story) = Box::pin(tty::attach::run(target, options))
+        .await
+        .map_err(|e| Error::failed(format!("cannot use this terminal: {e}")))?;
+    let Story {
+        name,
+        notes,
+        is_stalled,
+    } = story;
+    let name = name.unwrap_or_else(|| session.name.clone());
+    let name = plain(&name);
+    let tell = |text: &str| {
+        if !is_stalled {
+            say(&format!("[{text}]"));
+        }
+    };
+    for note in notes {
+        tell(&note);
+    }
+    match ending {
+        Ending::Detached | Ending::Attachment(Ok(End::Detached)) => {
+            tell(&format!("detached from {name}"));
+            Ok(0)
+        }
+        Ending::Signal(signal) => {
+            tell(&format!("detached from {name}"));
+            Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX))
+        }
+        Ending::OutputFailed(error) => {
+            tell(&format!("detached from {name}"));
+            Err(stdout_failed(error))
+        }
+        Ending::Attachment(Ok(End::Exited(exit))) => {
+            tell(&format!("{name} {}", how_it_ended(&exit)));
+            Ok(status_of(&exit))
+        }
+        Ending::Attachment(Ok(End::Replaced)) => Err(Stop::Error(Error::new(
+            ErrorCode::Failed,
+            format!("this terminal's place in {name} was taken by another process"),
+        ))),
+        Ending::Attachment(Err(error)) => Err(Stop::Error(error)),
+    }
+}
+
+/// A program's status as this process's own: the low 8 bits, as wait(2) has it.
+pub(super) fn status_of(exit: &Exit) -> u8 {
+    (exit.status() & 0xff) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_status_is_passed_on() {
+        let of = |code, signal| {
+            status_of(&Exit {
+                code,
+                signal,
+                at_ms: 0,
+            })
+        };
+
+        assert_eq!(
+            [of(Some(0), None), of(Some(7), None), of(Some(255), None)],
+            [0, 7, 255]
+        );
+        assert_eq!([of(None, Some(9)), of(None, Some(15))], [137, 143]);
+    }
+}

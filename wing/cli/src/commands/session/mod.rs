@@ -1,0 +1,39 @@
+//! `wt session`: what can be done with sessions without showing them.
+
+mod kill;
+pub(crate) mod ps;
+mod read;
+mod rename;
+mod rm;
+
+use clap::Subcommand;
+
+use crate::error::Done;
+use crate::output::Output;
+
+/// List, read, rename and end sessions
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    #[command(visible_alias = "ls")]
+    Ps(ps::Args),
+    Read(read::Args),
+    Kill(kill::Args),
+    Rename(rename::Args),
+    Rm(rm::Args),
+}
+
+pub(crate) async fn run(args: Args, output: Output) -> Done {
+    match args.act {
+        Act::Ps(args) => ps::run(args, output).await,
+        Act::Read(args) => read::run(args, output).await,
+        Act::Kill(args) => kill::run(args, output).await,
+        Act::Rename(args) => rename::run(args, output).await,
+        Act::Rm(args) => rm::run(args, output).await,
+    }
+}

@@ -1,0 +1,37 @@
+//! `wt session rename`: gives a session another name.
+
+use wt_wing::profile::Profile;
+
+use super::super::terminal::One;
+use crate::error::Done;
+use crate::output::{Output, plain};
+use crate::place::{Place, Where};
+
+/// Give a session another name
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session's name, id, or a unique prefix of its id
+    name: String,
+    /// Its name from here on: 1 to 64 of A-Z a-z 0-9 . _ -
+    #[arg(value_name = "NEW")]
+    to: String,
+    #[command(flatten)]
+    whereabouts: Where,
+}
+
+pub(crate) async fn run(args: Args, output: Output) -> Done {
+    let profile = Profile::locate()?;
+    let place = Place::find(&profile, &args.whereabouts).await?;
+    let session = place.rename(&args.name, &args.to).await?;
+    let (name, before) = (
+        plain(&session.name).into_owned(),
+        plain(&args.name).into_owned(),
+    );
+    output.answer(
+        &One {
+            session: session.into(),
+        },
+        || format!("{before} is called {name}"),
+    )?;
+    Ok(0)
+}

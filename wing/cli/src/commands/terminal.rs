@@ -1,0 +1,175 @@
+//! `wt terminal`: starts a session.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use wt_protocol::limits::MAX_RAW_PAGE;
+use wt_protocol::rpc::{SessionRecord, StartSession};
+use wt_wing::Error;
+use wt_wing::attach::Options;
+use wt_wing::profile::Profile;
+
+use super::attach::{attach, status_of};
+use crate::error::{Done, Stop, say, usage};
+use crate::output::{Output, plain};
+use crate::place::{Place, Where};
+use crate::tty;
+use crate::views::{SessionView, how_it_ended};
+
+/// Start a session with a shell or a command, and show it in this terminal
+///
+/// Ctrl+B Q leaves the session, which goes on; `wt attach NAME` shows it again. With --json
+/// or --detach it starts in the background. Ends with the status of the session's program.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The session's name: 1 to 64 of A-Z a-z 0-9 . _ - [default: made from the command]
+    #[arg(short, long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where it starts [default: this folder; at another wing, that wing's choice]
+    #[arg(short = 'C', long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Set a variable for it; may be given many times
+    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    env: Vec<(String, String)>,
+    /// Start it in the background
+    #[arg(short, long)]
+    detach: bool,
+    #[command(flatten)]
+    whereabouts: Where,
+    /// The command and its arguments [default: the login shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct One {
+    pub(super) session: SessionView,
+}
+
+pub(crate) async fn run(args: Args, output: Output) -> Done {
+    let stays = !args.detach && !output.is_json();
+    if stays && !tty::is_interactive() {
+        return Err(Stop::Error(
+            Error::failed("showing the session needs a terminal, and stdin is none")
+                .hint("to start it in the background: wt terminal --detach"),
+        ));
+    }
+    let profile = Profile::locate()?;
+    let here = if args.whereabouts.wing.is_none() {
+        Some(current_dir()?)
+    } else {
+        None
+    };
+    let request = StartSession {
+        name: args.name,
+        command: args.command,
+        cwd: choose_cwd(args.cwd, here.as_deref())?,
+        env: args.env,
+        size: tty::size(),
+    };
+    let place = Place::find(&profile, &args.whereabouts).await?;
+    let session = place.start(request).await?;
+    if stays {
+        return show(&place, &session).await;
+    }
+    let (name, id) = (plain(&session.name).into_owned(), session.id.clone());
+    output.answer(
+        &One {
+            session: session.into(),
+        },
+        || format!("started {name} ({id})"),
+    )?;
+    Ok(0)
+}
+
+/// Attaches to a session that was just started. A program that has ended already has its
+/// output shown all the same.
+async fn show(place: &Place, session: &SessionRecord) -> Done {
+    let options = Options {
+        size: tty::size(),
+        read_only: false,
+        takeover: false,
+    };
+    let stop = match attach(place, session, options).await {
+        Err(Stop::Error(error)) => error,
+        done => return done,
+    };
+    let exit = match place.get(&session.id).await {
+        Ok(SessionRecord {
+            exit: Some(exit), ..
+        }) => exit,
+        Ok(_) | Err(_) => return Err(Stop::Error(stop)),
+    };
+    let page = place.output(&session.id, 0, MAX_RAW_PAGE as u32).await?;
+    Output::new(false).bytes(&page.bytes)?;
+    say(&format!(
+        "[{} {}]",
+        plain(&session.name),
+        how_it_ended(&exit)
+    ));
+    Ok(status_of(&exit))
+}
+
+fn current_dir() -> Result<PathBuf, Error> {
+    env::current_dir().map_err(|e| {
+        Error::failed(format!("the current folder cannot be used: {e}"))
+            .hint("cd somewhere else, or give --cwd DIR")
+    })
+}
+
+/// Where a session starts: here a relative folder is meant from `here`; elsewhere it is
+/// passed on as it is, and may be left out.
+fn choose_cwd(given: Option<PathBuf>, here: Option<&Path>) -> Result<Option<String>, Error> {
+    let cwd = match (given, here) {
+        (Some(given), Some(here)) => here.join(given),
+        (Some(given), None) => given,
+        (None, Some(here)) => here.to_owned(),
+        (None, None) => return Ok(None),
+    };
+    match cwd.into_os_string().into_string() {
+        Ok(cwd) => Ok(Some(cwd)),
+        Err(cwd) => Err(usage(format!(
+            "the folder {} is not UTF-8",
+            Path::new(&cwd).display()
+        ))),
+    }
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give it as NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_here_starts_in_this_folder_and_elsewhere_in_the_wings_own() {
+        let here = Some(Path::new("/home/ada"));
+        let given = |path: &str| Some(PathBuf::from(path));
+
+        assert_eq!(choose_cwd(None, here).unwrap().unwrap(), "/home/ada");
+        assert_eq!(
+            choose_cwd(given("src"), here).unwrap().unwrap(),
+            "/home/ada/src"
+        );
+        assert_eq!(choose_cwd(given("/srv"), here).unwrap().unwrap(), "/srv");
+        assert_eq!(choose_cwd(None, None).unwrap(), None);
+        assert_eq!(choose_cwd(given("/srv"), None).unwrap().unwrap(), "/srv");
+    }
+
+    #[test]
+    fn a_variable_has_a_name_and_may_be_empty_or_hold_equals_signs() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+
+        assert_eq!(parse_variable("A=b=c"), pair("A", "b=c"));
+        assert_eq!(parse_variable("A="), pair("A", ""));
+        assert!(parse_variable("A").is_err());
+        assert!(parse_variable("=b").is_err());
+    }
+}
