@@ -108,3 +108,14 @@ pub const MAX_TITLE: usize = 1_024;
 
 /// Most scrollback lines that a screen read returns.
 pub const MAX_READ_LINES: u32 = 10_000;
+
+/// Most bytes that one request types. Longer input is sent in several requests, each of
+/// which is answered once the program can take more.
+pub const MAX_SEND: usize = 48 * 1024;
+
+/// Longest wait of one request, in milliseconds. A longer one is asked for again, so that
+/// a lost link is noticed.
+pub const MAX_WAIT_MS: u32 = 20_000;
+
+/// Longest text or pattern that is waited for, in bytes.
+pub const MAX_PATTERN: usize = 4 * 1024;

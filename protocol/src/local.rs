@@ -7,7 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{EggEpoch, SessionId};
-use crate::rpc::{Failure, Principal, ScreenText, SessionStatus};
+use crate::rpc::{
+    Failure, Principal, ScreenText, SendPart, Sent, SessionEvent, SessionStatus, Until, WaitFrom,
+    Waited,
+};
 use crate::session::{ClientMessage, Exit, WingMessage, Winsize};
 
 /// The version of these messages. Eggs outlive updates of the program around them,
@@ -35,6 +38,26 @@ pub enum ToEgg {
         /// The name it gets.
         name: String,
     },
+    /// Types into the terminal; answered when it was taken.
+    Send {
+        /// The pieces, in order.
+        parts: Vec<SendPart>,
+    },
+    /// Waits; answered when the wait ends.
+    Wait {
+        /// What ends it.
+        until: Until,
+        /// Where in the output to look from.
+        from: WaitFrom,
+        /// How long to wait, in milliseconds.
+        timeout_ms: u32,
+    },
+    /// Signals the program in the foreground.
+    Signal(i32),
+    /// Gives the terminal another size while nobody is attached.
+    Resize(Winsize),
+    /// Asks to be told what happens from here on. The connection carries nothing else.
+    Watch,
 }
 
 /// From an egg.
@@ -57,6 +80,12 @@ pub enum FromEgg {
     Done,
     /// What was asked was not done.
     Failed(Failure),
+    /// Answers [`ToEgg::Send`].
+    Sent(Sent),
+    /// Answers [`ToEgg::Wait`].
+    Waited(Waited),
+    /// Something happened.
+    Event(SessionEvent),
 }
 
 /// Opens a connection to an egg.

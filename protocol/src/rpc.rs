@@ -44,17 +44,54 @@ pub enum Request {
         /// Most bytes wanted, at most [`crate::limits::MAX_RAW_PAGE`].
         max: u32,
     },
+    /// Types into a session. Acts once for its request id.
+    Send(SendInput),
+    /// Waits until something is printed or the session ends.
+    Wait(WaitFor),
+    /// Sends a signal to the program in the foreground. Acts once for its request id.
+    Signal {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// The signal's number on the wing's system.
+        signal: i32,
+    },
+    /// Gives a session's terminal another size while nobody is attached. Acts once for
+    /// its request id.
+    Resize {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// The size it gets.
+        size: Winsize,
+    },
+    /// Removes an ended session with its output. Acts once for its request id.
+    Remove {
+        /// Id, name or unique prefix of the id.
+        session: String,
+    },
+    /// One session.
+    Session {
+        /// Id, name or unique prefix of the id.
+        session: String,
+    },
 }
 
 impl Request {
     /// Whether doing it twice differs from doing it once.
     pub fn is_acting(&self) -> bool {
         match self {
-            Request::Start(_) | Request::Kill { .. } | Request::Rename { .. } => true,
+            Request::Start(_)
+            | Request::Kill { .. }
+            | Request::Rename { .. }
+            | Request::Send(_)
+            | Request::Signal { .. }
+            | Request::Resize { .. }
+            | Request::Remove { .. } => true,
             Request::WingInfo
             | Request::Sessions
             | Request::Screen { .. }
-            | Request::Output { .. } => false,
+            | Request::Output { .. }
+            | Request::Wait(_)
+            | Request::Session { .. } => false,
         }
     }
 }
@@ -66,12 +103,158 @@ pub enum Response {
     WingInfo(WingInfo),
     /// To [`Request::Sessions`].
     Sessions(Vec<SessionRecord>),
-    /// To [`Request::Start`], [`Request::Kill`] and [`Request::Rename`]: the session afterwards.
+    /// To [`Request::Session`], and to acting requests without an answer of their own: the
+    /// session afterwards.
     Session(Box<SessionRecord>),
     /// To [`Request::Screen`].
     Screen(ScreenText),
     /// To [`Request::Output`].
     Output(OutputPage),
+    /// To [`Request::Send`].
+    Sent(Sent),
+    /// To [`Request::Wait`].
+    Waited(Waited),
+}
+
+/// What to type into a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SendInput {
+    /// Id, name or unique prefix of the id.
+    pub session: String,
+    /// The pieces, in order; together at most [`crate::limits::MAX_SEND`] bytes.
+    pub parts: Vec<SendPart>,
+}
+
+/// A piece of input. How it is encoded is decided when it is typed, by the modes that the
+/// program has set at that moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SendPart {
+    /// Bytes as they are.
+    Raw(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Text as a person types it; a line break in it is pasted if the program takes
+    /// bracketed pastes, and typed as Enter otherwise.
+    Text(String),
+    /// Text as a paste: bracketed if the program asked for that, and never breakable out of.
+    Paste(String),
+    /// A key by name, as `Enter`, `Up`, `F5` or `C-c`.
+    Key(String),
+}
+
+/// What became of a [`SendInput`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The session's id.
+    pub id: String,
+    /// Bytes that were typed.
+    pub bytes: u64,
+    /// Offset of the session's output before them: where to wait from.
+    pub offset: u64,
+}
+
+/// What to wait for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitFor {
+    /// Id, name or unique prefix of the id.
+    pub session: String,
+    /// What ends the wait.
+    pub until: Until,
+    /// Where in the output to look from.
+    pub from: WaitFrom,
+    /// How long to wait, in milliseconds, at most [`crate::limits::MAX_WAIT_MS`]. A longer
+    /// wait is asked for again.
+    pub timeout_ms: u32,
+}
+
+/// What ends a wait, beside the end of the session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Until {
+    /// The printed text, without control sequences, contains this.
+    Contains(String),
+    /// The printed text, without control sequences, matches this regular expression.
+    Regex(String),
+    /// Nothing was printed for so many milliseconds.
+    Idle(u32),
+    /// The session's program ended.
+    Exit,
+}
+
+/// Where a wait looks from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WaitFrom {
+    /// From the last [`Request::Send`], or from the start when nothing was sent.
+    LastSend,
+    /// From this moment.
+    Now,
+    /// From this offset of the output.
+    Offset(u64),
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The session's id.
+    pub id: String,
+    /// Why it ended.
+    pub reason: WaitReason,
+    /// What was found, for text.
+    pub text: Option<String>,
+    /// Where in the output it looked from.
+    pub from: u64,
+    /// Offset of the output at the end of the wait.
+    pub offset: u64,
+    /// How the program ended, if it did.
+    pub exit: Option<Exit>,
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// What was waited for came.
+    Matched,
+    /// The time ran out.
+    TimedOut,
+    /// The session ended without it.
+    Ended,
+}
+
+/// Something that happened to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEvent {
+    /// The session's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// What happened.
+    pub what: SessionChange,
+}
+
+/// What happened to a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionChange {
+    /// It was started, or was there when the watching began.
+    Started,
+    /// A client attached; so many are attached.
+    Attached(u32),
+    /// A client left; so many are attached.
+    Detached(u32),
+    /// It wants its user: `bell`, `notify` or `prompt`, with the text of a notification.
+    Attention {
+        /// The kind.
+        kind: String,
+        /// The notification's text.
+        text: Option<String>,
+    },
+    /// Its terminal has another title.
+    Title(String),
+    /// It has another name.
+    Renamed,
+    /// Its program ended.
+    Exited(Exit),
+    /// Its supervisor is gone without a record of the end.
+    Lost,
 }
 
 /// Who and what a wing is.
@@ -104,6 +287,10 @@ pub struct StartSession {
     pub env: Vec<(String, String)>,
     /// Its terminal's first size.
     pub size: Winsize,
+    /// The agent that it runs, by its profile's name; `command` then holds its arguments.
+    pub agent: Option<String>,
+    /// Whether it is recorded with times.
+    pub record: bool,
 }
 
 /// A session as it is listed.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AttachmentId, EggEpoch, RequestId, SessionId};
 use crate::limits::MAX_TERMINAL_SIDE;
-use crate::rpc::{Failure, Request, Response};
+use crate::rpc::{Failure, Request, Response, SessionEvent};
 
 /// From a client. The first one decides what the stream is for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,11 @@ pub enum ClientMessage {
     Resize(Winsize),
     /// The client leaves; the session goes on.
     Detach,
+    /// Asks to be told what happens to one session, or to all of them, from here on.
+    Watch {
+        /// Id, name or unique prefix of the id; all sessions when there is none.
+        session: Option<String>,
+    },
 }
 
 /// From a wing, or from the egg itself.
@@ -67,6 +72,8 @@ pub enum WingMessage {
     Replaced,
     /// The stream cannot be what was asked for.
     Refused(Failure),
+    /// Something happened to a session that is watched.
+    Event(SessionEvent),
 }
 
 /// A size of a terminal, in cells.

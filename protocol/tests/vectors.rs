@@ -20,7 +20,8 @@ use wt_protocol::limits::MAX_MESSAGE;
 use wt_protocol::local::{EggStatus, FromEgg, LocalHello, ToEgg};
 use wt_protocol::rpc::{
     Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind, Request, Response,
-    ScreenText, SessionKind, SessionRecord, SessionStatus, StartSession, WingInfo,
+    ScreenText, SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind, SessionRecord,
+    SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited, WingInfo,
 };
 use wt_protocol::session::{
     Attach, Attached, Call, ClientMessage, Exit, History, Reply, Resume, WingMessage, Winsize,
@@ -260,6 +261,12 @@ fn session_messages(lines: &mut Lines) {
             }],
             Resize: [ClientMessage::Resize(SIZE)],
             Detach: [ClientMessage::Detach],
+            Watch: [
+                ClientMessage::Watch {
+                    session: Some("work".to_owned())
+                },
+                ClientMessage::Watch { session: None },
+            ],
         }
     );
     let attached = |history| {
@@ -312,6 +319,19 @@ fn session_messages(lines: &mut Lines) {
             Exited: [WingMessage::Exited(exit())],
             Replaced: [WingMessage::Replaced],
             Refused: [WingMessage::Refused(failure())],
+            Event: [
+                WingMessage::Event(event(SessionChange::Started)),
+                WingMessage::Event(event(SessionChange::Attached(1))),
+                WingMessage::Event(event(SessionChange::Detached(0))),
+                WingMessage::Event(event(SessionChange::Attention {
+                    kind: "notify".to_owned(),
+                    text: Some("done".to_owned()),
+                })),
+                WingMessage::Event(event(SessionChange::Title("vi".to_owned()))),
+                WingMessage::Event(event(SessionChange::Renamed)),
+                WingMessage::Event(event(SessionChange::Exited(exit()))),
+                WingMessage::Event(event(SessionChange::Lost)),
+            ],
         }
     );
     samples!(
@@ -339,6 +359,8 @@ fn requests(lines: &mut Lines) {
                     cwd: Some("/srv".to_owned()),
                     env: vec![("LANG".to_owned(), "C".to_owned())],
                     size: SIZE,
+                    agent: Some("claude".to_owned()),
+                    record: true,
                 }),
                 Request::Start(StartSession {
                     name: None,
@@ -346,6 +368,8 @@ fn requests(lines: &mut Lines) {
                     cwd: None,
                     env: Vec::new(),
                     size: SIZE,
+                    agent: None,
+                    record: false,
                 }),
             ],
             Kill: [Request::Kill { session: session() }],
@@ -362,6 +386,46 @@ fn requests(lines: &mut Lines) {
                 from: 300,
                 max: 65_536
             }],
+            Send: [Request::Send(SendInput {
+                session: session(),
+                parts: parts(),
+            })],
+            Wait: [
+                Request::Wait(WaitFor {
+                    session: session(),
+                    until: Until::Contains("ready".to_owned()),
+                    from: WaitFrom::LastSend,
+                    timeout_ms: 20_000,
+                }),
+                Request::Wait(WaitFor {
+                    session: session(),
+                    until: Until::Regex("rea.y".to_owned()),
+                    from: WaitFrom::Now,
+                    timeout_ms: 0,
+                }),
+                Request::Wait(WaitFor {
+                    session: session(),
+                    until: Until::Idle(500),
+                    from: WaitFrom::Offset(300),
+                    timeout_ms: 1,
+                }),
+                Request::Wait(WaitFor {
+                    session: session(),
+                    until: Until::Exit,
+                    from: WaitFrom::Now,
+                    timeout_ms: 1,
+                }),
+            ],
+            Signal: [Request::Signal {
+                session: session(),
+                signal: 15
+            }],
+            Resize: [Request::Resize {
+                session: session(),
+                size: SIZE
+            }],
+            Remove: [Request::Remove { session: session() }],
+            Session: [Request::Session { session: session() }],
         }
     );
     samples!(
@@ -385,6 +449,12 @@ fn requests(lines: &mut Lines) {
                 truncated_before: 100,
                 bytes: b"hi".to_vec(),
             })],
+            Sent: [Response::Sent(sent())],
+            Waited: [
+                Response::Waited(waited(WaitReason::Matched)),
+                Response::Waited(waited(WaitReason::TimedOut)),
+                Response::Waited(waited(WaitReason::Ended)),
+            ],
         }
     );
     samples!(
@@ -457,6 +527,15 @@ fn local_messages(lines: &mut Lines) {
             Rename: [ToEgg::Rename {
                 name: "play".to_owned()
             }],
+            Send: [ToEgg::Send { parts: parts() }],
+            Wait: [ToEgg::Wait {
+                until: Until::Exit,
+                from: WaitFrom::LastSend,
+                timeout_ms: 300
+            }],
+            Signal: [ToEgg::Signal(15)],
+            Resize: [ToEgg::Resize(SIZE)],
+            Watch: [ToEgg::Watch],
         }
     );
     let status = EggStatus {
@@ -495,6 +574,9 @@ fn local_messages(lines: &mut Lines) {
             Screen: [FromEgg::Screen(screen())],
             Done: [FromEgg::Done],
             Failed: [FromEgg::Failed(failure())],
+            Sent: [FromEgg::Sent(sent())],
+            Waited: [FromEgg::Waited(waited(WaitReason::Matched))],
+            Event: [FromEgg::Event(event(SessionChange::Started))],
         }
     );
 }
@@ -565,6 +647,44 @@ fn principal() -> Principal {
 
 fn failure() -> Failure {
     Failure::new(FailureKind::NotFound, "no session \"x\"").hint("wt list")
+}
+
+fn parts() -> Vec<SendPart> {
+    vec![
+        SendPart::Raw(b"\0a".to_vec()),
+        SendPart::Text("ls".to_owned()),
+        SendPart::Paste("a\nb".to_owned()),
+        SendPart::Key("C-c".to_owned()),
+    ]
+}
+
+fn sent() -> Sent {
+    Sent {
+        id: session_id().to_string(),
+        bytes: 3,
+        offset: 300,
+    }
+}
+
+fn waited(reason: WaitReason) -> Waited {
+    let matched = reason == WaitReason::Matched;
+    Waited {
+        id: session_id().to_string(),
+        reason,
+        text: matched.then(|| "ready".to_owned()),
+        from: 100,
+        offset: 300,
+        exit: (reason == WaitReason::Ended).then(exit),
+    }
+}
+
+fn event(what: SessionChange) -> SessionEvent {
+    SessionEvent {
+        id: session_id().to_string(),
+        name: "work".to_owned(),
+        at_ms: 1_800_000_000_000,
+        what,
+    }
 }
 
 fn screen() -> ScreenText {

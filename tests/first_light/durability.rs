@@ -133,6 +133,7 @@ fn detach_leaves_the_outer_terminal_as_it_was() {
     outer.wait_for_screen("inside");
 
     outer.send(DETACH);
+    outer.wait_for_screen("[detached from work]");
     outer.line("echo after; stty -a | md5sum");
 
     outer.wait_for_screen_that("two equal sums", |rows| {

@@ -52,13 +52,16 @@ fn another_wing_under_a_pinned_label_is_refused_with_both_fingerprints() {
     let world = World::standalone();
     world.admit_ben();
     world.row(&[]);
-    let before = pins(&world.ben).1;
     let ps = ["session", "ps", "--wing", LABEL];
     world.ben.wt(&ps).ok();
+    let before = pins(&world.ben).1;
 
     let ada = fingerprint(&world.ada);
     world.ada.wt(&["stop"]).ok();
     let eve = other_wing(&world, LABEL);
+    // Only inside the seal does a wing say its name.
+    let client = world.ben.wt_json(&["whoami"])["client"].clone();
+    eve.wt(&["wing", "allow", client.as_str().unwrap()]).ok();
 
     assert_mismatch(
         world.ben.wt(&["attach", "--wing", LABEL, "work"]),

@@ -14,7 +14,7 @@ const RELAY: &[&str] = &["wt-relay", "wt-relay-core"];
 const OPENERS: &[&str] = &["wt-crypto", "snow", "aes-gcm", "x25519-dalek"];
 
 /// The packages that decide and never act.
-const CORES: &[&str] = &["wt-protocol", "wt-crypto", "wt-relay-core"];
+const CORES: &[&str] = &["wt-protocol", "wt-crypto", "wt-relay-core", "wt-policy"];
 
 /// What acts: runtimes, sockets and system calls.
 const ACTORS: &[&str] = &["tokio", "quinn", "nix", "mio", "socket2"];
@@ -120,12 +120,13 @@ fn project() -> Graph {
     Graph::from_metadata(&metadata)
 }
 
-/// A project of a relay, a core and a crypto package, with the given further edge.
+/// A project of a relay, cores and a crypto package, with the given further edge.
 fn made_up(from: &str, to: &str) -> Graph {
     let edges = [
         ("wt-relay", "wt-relay-core"),
         ("wt-relay", "quinn"),
         ("wt-relay-core", "wt-protocol"),
+        ("wt-policy", "serde"),
         ("wt-crypto", "snow"),
         ("snow", "aes-gcm"),
         ("quinn", "tokio"),

@@ -131,6 +131,13 @@ impl Client {
         }))
     }
 
+    /// Ends the link in order. Without it the relay keeps a place for this client until the
+    /// silence tells.
+    pub async fn close(&self) {
+        self.link.lock().await.take();
+        self.dialling.said_goodbye().await;
+    }
+
     /// The roost's origin.
     pub fn roost(&self) -> &str {
         &self.login.origin

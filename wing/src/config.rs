@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use wt_crypto::AdmissionMode;
 use wt_egg::log::{DEFAULT_OUTPUT_WINDOW, MAX_OUTPUT_WINDOW, MIN_OUTPUT_WINDOW};
+use wt_egg::recording::{DEFAULT_RECORDING_CAP, MIN_RECORDING_CAP};
 use wt_protocol::WingLabel;
 
 use crate::error::{Error, ErrorCode};
@@ -47,6 +48,10 @@ pub struct Limits {
     /// much disk for each session. A client that falls further behind skips output.
     #[serde(default)]
     pub output_window: Option<ByteSize>,
+    /// Largest recording of a session that is recorded, in bytes or as `1 GiB`. Default
+    /// 256 MiB; a recording that reaches it stops with a note, and the session goes on.
+    #[serde(default)]
+    pub recording: Option<ByteSize>,
 }
 
 /// An amount of bytes: a number, or one with KiB, MiB or GiB behind it.
@@ -88,6 +93,13 @@ impl WingConfig {
                 "limits.output_window is {size} bytes and must be from {MIN_OUTPUT_WINDOW} to {MAX_OUTPUT_WINDOW}"
             ));
         }
+        if let Some(ByteSize(size)) = config.limits.recording
+            && size < MIN_RECORDING_CAP
+        {
+            return Err(format!(
+                "limits.recording is {size} bytes and must be {MIN_RECORDING_CAP} at least"
+            ));
+        }
         Ok(config)
     }
 
@@ -117,6 +129,10 @@ impl WingConfig {
                 .or(home)
                 .unwrap_or_else(|| PathBuf::from("/")),
             env,
+            recording_cap: self
+                .limits
+                .recording
+                .map_or(DEFAULT_RECORDING_CAP, |size| size.0),
             output_window: self
                 .limits
                 .output_window
@@ -202,6 +218,7 @@ mod tests {
             ("limits: {output_window: 12}", "12"),
             ("limits: {output_window: 3 bananas}", "bananas"),
             ("limits: {inputs: 1}", "inputs"),
+            ("limits: {recording: 1 KiB}", "1024"),
         ] {
             let error = WingConfig::parse(bad).unwrap_err();
             assert!(error.contains(named), "{bad}: {error}");

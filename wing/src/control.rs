@@ -345,7 +345,12 @@ async fn spawn(profile: &Profile, mode: Mode, deadline: Instant) -> Result<Answe
             );
         }
     }
-    serde_json::from_slice(&text).map_err(|_| {
+    let answer = serde_json::from_slice(&text);
+    if !matches!(answer, Ok(Answer::Ready(_))) {
+        // It is on its way out; nothing of it is left when this returns.
+        let _ = tokio::time::timeout_at(deadline, child.wait()).await;
+    }
+    answer.map_err(|_| {
         Error::failed("the daemon ended while it was starting")
             .hint(format!("see {}", log_path(profile).display()))
     })

@@ -68,22 +68,28 @@ pub async fn run(
         status,
     };
     let mut on_ready = Some(on_ready);
-    let keeping = linked.keep(uplink, &mut on_ready);
-    tokio::pin!(keeping);
-    loop {
-        tokio::select! {
-            ended = &mut keeping => return ended,
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => match WingConfig::read(profile) {
-                Ok(config) => {
-                    tracing::info!("settings read again");
-                    serving.set_config(config);
+    let dialling = Dialling::new(profile, uplink);
+    let ended = {
+        let keeping = linked.keep(&dialling, &mut on_ready);
+        tokio::pin!(keeping);
+        loop {
+            tokio::select! {
+                ended = &mut keeping => break ended,
+                _ = terminate.recv() => break Ok(()),
+                _ = interrupt.recv() => break Ok(()),
+                _ = hangup.recv() => match WingConfig::read(profile) {
+                    Ok(config) => {
+                        tracing::info!("settings read again");
+                        serving.set_config(config);
+                    }
+                    Err(error) => tracing::error!(%error, "settings stay as they were"),
                 }
-                Err(error) => tracing::error!(%error, "settings stay as they were"),
             }
         }
-    }
+    };
+    // The link went with its task; the relay is to know before the process is gone.
+    dialling.said_goodbye().await;
+    ended
 }
 
 fn watch_signal(kind: SignalKind) -> Result<Signal, Error> {
@@ -101,13 +107,12 @@ impl Linked<'_> {
     /// Keeps a link up, for ever.
     async fn keep<F: FnOnce(&DaemonStatus)>(
         &self,
-        uplink: Uplink,
+        dialling: &Arc<Dialling>,
         on_ready: &mut Option<F>,
     ) -> Result<(), Error> {
-        let dialling = Dialling::new(self.profile, uplink);
         let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
         loop {
-            let wait = match self.link_once(&dialling, &mut backoff, on_ready).await {
+            let wait = match self.link_once(dialling, &mut backoff, on_ready).await {
                 Ok(wait) => wait,
                 Err(error) if on_ready.is_some() && error.code != ErrorCode::Unreachable => {
                     return Err(error);

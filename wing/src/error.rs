@@ -127,6 +127,28 @@ impl From<Failure> for Error {
     }
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let kind = match error.code {
+            ErrorCode::Failed => FailureKind::Failed,
+            ErrorCode::Usage => FailureKind::Invalid,
+            ErrorCode::NotFound => FailureKind::NotFound,
+            // A session is never compared with a pin: a mismatch is a refusal here.
+            ErrorCode::IdentityMismatch | ErrorCode::Refused => FailureKind::Refused,
+            ErrorCode::Unreachable => FailureKind::Unreachable,
+            ErrorCode::TimedOut => FailureKind::TimedOut,
+            ErrorCode::NotEnforced => FailureKind::NotEnforced,
+            ErrorCode::CommandNotRunnable => FailureKind::CommandNotRunnable,
+            ErrorCode::CommandNotFound => FailureKind::CommandNotFound,
+        };
+        Self {
+            kind,
+            message: error.message,
+            hint: error.hint,
+        }
+    }
+}
+
 impl From<FileError> for Error {
     fn from(error: FileError) -> Self {
         let hint = match &error {

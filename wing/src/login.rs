@@ -158,7 +158,7 @@ pub fn login_of(origin: &str, info: &RoostInfo, account: String, signed_in: bool
 
 /// What a device calls itself to a relay: the start of its key. A relay is not to learn
 /// host names.
-fn device_name(device: &DeviceKey) -> String {
+pub fn device_name(device: &DeviceKey) -> String {
     let key = device.to_string();
     format!("device {}", &key[..8])
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 use wt_crypto::WingIdentity;
 use wt_crypto::{Answer, Responder, ephemeral_of};
@@ -44,6 +44,9 @@ const HANDSHAKES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("20 is not 
 
 /// Handshakes at once that a wing answers: a user who reopens every terminal after a cut.
 const HANDSHAKE_BURST: NonZeroU32 = NonZeroU32::new(64).expect("64 is not zero");
+
+/// Events that may wait for one client that watches.
+const WAITING_EVENTS: usize = 64;
 
 /// How long an ephemeral key of message 1 is remembered: a replayed one gets no answer.
 const REMEMBER_EPHEMERALS: Duration = Duration::from_secs(10 * 60);
@@ -261,6 +264,9 @@ impl Serving {
                 Ok(ClientMessage::Attach(request)) => {
                     return self.attach(guest, request, reader, sender).await;
                 }
+                Ok(ClientMessage::Watch { session }) => {
+                    return self.watch(guest, session, reader, sender).await;
+                }
                 Ok(
                     ClientMessage::Input { .. } | ClientMessage::Resize(_) | ClientMessage::Detach,
                 )
@@ -302,44 +308,17 @@ impl Serving {
     }
 
     async fn answer(&self, guest: &Guest, request: Request) -> Result<Response, Failure> {
-        let sessions = self.sessions.acting_for(guest.principal());
-        match request {
-            Request::WingInfo => self.info().map(Response::WingInfo),
-            Request::Sessions => sessions.list().await.map(Response::Sessions),
-            Request::Start(start) => {
-                let terms = self.config().start_terms(wt_egg::env::from_daemon(
-                    std::env::vars_os().filter_map(|(key, value)| {
-                        Some((key.into_string().ok()?, value.into_string().ok()?))
-                    }),
-                ));
-                sessions
-                    .start(start, terms)
-                    .await
-                    .map(Box::new)
-                    .map(Response::Session)
-            }
-            Request::Kill { session } => sessions
-                .kill(&session)
-                .await
-                .map(Box::new)
-                .map(Response::Session),
-            Request::Rename { session, name } => sessions
-                .rename(&session, &name)
-                .await
-                .map(Box::new)
-                .map(Response::Session),
-            Request::Screen {
-                session,
-                scrollback,
-            } => sessions
-                .screen(&session, scrollback)
-                .await
-                .map(Response::Screen),
-            Request::Output { session, from, max } => sessions
-                .output(&session, from, max)
-                .await
-                .map(Response::Output),
+        if let Request::WingInfo = request {
+            return self.info().map(Response::WingInfo);
         }
+        let terms = || {
+            let env = std::env::vars_os().filter_map(|(key, value)| {
+                Some((key.into_string().ok()?, value.into_string().ok()?))
+            });
+            Ok(self.config().start_terms(wt_egg::env::from_daemon(env)))
+        };
+        let sessions = self.sessions.acting_for(guest.principal());
+        sessions.answer(request, terms).await
     }
 
     fn info(&self) -> Result<WingInfo, Failure> {
@@ -352,6 +331,36 @@ impl Serving {
             admission: config.admission().to_string(),
             sessions: self.sessions.living()? as u32,
         })
+    }
+
+    /// Tells the client what happens to sessions, until it leaves.
+    async fn watch(
+        &self,
+        guest: &Guest,
+        session: Option<String>,
+        mut reader: SealedReader,
+        sender: &SealedSender,
+    ) -> Result<Close, SealedEnd> {
+        let sessions = self.sessions.acting_for(guest.principal());
+        let (events, mut happened) = mpsc::channel(WAITING_EVENTS);
+        let watching = sessions.watch(session, events);
+        tokio::pin!(watching);
+        loop {
+            tokio::select! {
+                ended = &mut watching => {
+                    if let Err(failure) = ended {
+                        say(sender, &WingMessage::Refused(failure)).await?;
+                    }
+                    return Ok(Close::Done);
+                }
+                Some(event) = happened.recv() => say(sender, &WingMessage::Event(event)).await?,
+                message = reader.next() => match message {
+                    Ok(_) => return Ok(Close::Protocol),
+                    Err(SealedEnd::Closed(_)) => return Ok(Close::Done),
+                    Err(end) => return Err(end),
+                }
+            }
+        }
     }
 
     async fn attach(
@@ -409,7 +418,8 @@ async fn up(
             Err(end) => return Err(end),
         };
         match codec::decode::<ClientMessage>(&message, MAX_MESSAGE) {
-            Ok(ClientMessage::Call(_) | ClientMessage::Attach(_)) | Err(_) => {
+            Ok(ClientMessage::Call(_) | ClientMessage::Attach(_) | ClientMessage::Watch { .. })
+            | Err(_) => {
                 return Ok(Close::Protocol);
             }
             Ok(message) => {

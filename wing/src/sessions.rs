@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wt_egg::backend::Program;
@@ -21,13 +22,17 @@ use wt_egg::dir::DIR_VERSION;
 use wt_egg::log::OutputLog;
 use wt_egg::screen::{Model, ModelLimits, Screen};
 use wt_egg::server::{Launch, Started, now_ms, screen_size, screen_text};
+use wt_egg::waiting::{Echo, Pattern, Search};
 use wt_egg::{EggClient, EggDir, ExitRecord, Meta, process, pty};
 use wt_files::Lock;
-use wt_protocol::limits::{MAX_COMMAND_ARGS, MAX_COMMAND_BYTES, MAX_ENV_VARS, MAX_RAW_PAGE};
-use wt_protocol::local::EggStatus;
+use wt_protocol::limits::{
+    MAX_COMMAND_ARGS, MAX_COMMAND_BYTES, MAX_ENV_VARS, MAX_RAW_PAGE, MAX_SEND,
+};
+use wt_protocol::local::{EggStatus, FromEgg, ToEgg};
 use wt_protocol::rpc::{
-    Failure, FailureKind, Isolation, OutputPage, Principal, ScreenText, SessionKind, SessionRecord,
-    SessionStatus, StartSession,
+    Failure, FailureKind, Isolation, OutputPage, Principal, Request, Response, ScreenText,
+    SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind, SessionRecord,
+    SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited,
 };
 use wt_protocol::session::Winsize;
 use wt_protocol::{SessionId, SessionName};
@@ -53,6 +58,9 @@ const MAX_LIVING: usize = 512;
 /// How many bytes of an ended session's output are replayed to show its screen.
 const REPLAY: u64 = 4 << 20;
 
+/// How often sessions that were made meanwhile are looked for by who watches them all.
+const NEW_SESSIONS: Duration = Duration::from_millis(250);
+
 /// Bytes read from a log at once.
 const READ_SIZE: usize = 64 * 1024;
 
@@ -72,6 +80,8 @@ pub struct StartTerms {
     pub env: Vec<(String, String)>,
     /// Output that it keeps, in bytes.
     pub output_window: u64,
+    /// Largest recording of a session that is recorded, in bytes.
+    pub recording_cap: u64,
 }
 
 /// A session's folder, read.
@@ -227,6 +237,7 @@ impl Sessions {
         let launch = Launch {
             program,
             size: meta.size,
+            record: request.record.then_some(terms.recording_cap),
         };
         match start_egg(&dir, &meta, &launch).await {
             Ok(()) => {
@@ -292,6 +303,211 @@ impl Sessions {
         let found =
             read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
         Ok(self.record(&found).await)
+    }
+
+    /// Removes an ended session with its output. Gives what it was.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or that it is living.
+    pub async fn remove(&self, session: &str) -> Result<SessionRecord, Failure> {
+        let _names = self.lock_names().await?;
+        let found = self.find(session)?;
+        if found.alive {
+            let message = format!("the session {} is living", found.meta.name);
+            return Err(Failure::new(FailureKind::Failed, message)
+                .hint(format!("end it first: wt session kill {}", found.meta.name)));
+        }
+        let record = self.record(&found).await;
+        fs::remove_dir_all(found.dir.path()).map_err(|e| {
+            failed(&format!(
+                "cannot remove {}: {e}",
+                found.dir.path().display()
+            ))
+        })?;
+        Ok(record)
+    }
+
+    /// Types into a session; returns when its terminal took all of it.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], that it ended, that another user has the right to type, or
+    /// that a key's name means no key.
+    pub async fn send(&self, input: SendInput) -> Result<Sent, Failure> {
+        let bytes: usize = input.parts.iter().map(part_size).sum();
+        if bytes > MAX_SEND {
+            let message = format!("one request types {MAX_SEND} bytes at most; these are {bytes}");
+            return Err(Failure::new(FailureKind::Invalid, message));
+        }
+        self.living_egg(&input.session)
+            .await?
+            .send(input.parts)
+            .await
+    }
+
+    /// Waits until something is printed, nothing is printed, or the session ends.
+    ///
+    /// A session that ended is searched in the output that was kept.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or a pattern that is none.
+    pub async fn wait(&self, wait: WaitFor) -> Result<Waited, Failure> {
+        let found = self.find(&wait.session)?;
+        if found.is_living() {
+            match self.connect(&found).await {
+                Ok(mut egg) => match egg.wait(&wait).await {
+                    // It may have ended, and its egg with it, between two words.
+                    Err(failure) if failure.kind == FailureKind::Unreachable => {}
+                    answer => return answer,
+                },
+                Err(failure) if found.dir.is_alive().unwrap_or(true) => return Err(failure),
+                Err(_) => {}
+            }
+        }
+        let found =
+            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+        let searching = tokio::task::spawn_blocking(move || wait_in_log(&found, &wait));
+        searching.await.map_err(|e| failed(&e))?
+    }
+
+    /// Sends a signal to the program in a session's foreground.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], that it ended, or that the number is no signal.
+    pub async fn signal(&self, session: &str, signal: i32) -> Result<SessionRecord, Failure> {
+        self.living_egg(session).await?.signal(signal).await?;
+        self.get(session).await
+    }
+
+    /// Gives a session's terminal another size while nobody is attached.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], that it ended, or that somebody is attached.
+    pub async fn resize(&self, session: &str, size: Winsize) -> Result<SessionRecord, Failure> {
+        self.living_egg(session).await?.resize(size).await?;
+        self.get(session).await
+    }
+
+    /// Tells what happens to one session, or to all of them, also to those that are made
+    /// later. Returns when the one session ended, or nobody listens any more.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`] for one session that is not there or not living.
+    pub async fn watch(
+        &self,
+        session: Option<String>,
+        events: mpsc::Sender<SessionEvent>,
+    ) -> Result<(), Failure> {
+        if let Some(session) = session {
+            let found = self.find(&session)?;
+            if !found.is_living() {
+                return Err(ended(&found));
+            }
+            self.clone().watch_one(found, events).await;
+            return Ok(());
+        }
+        let mut watched = HashSet::new();
+        let mut watching = JoinSet::new();
+        loop {
+            for found in self.readable()?.into_iter().filter(Found::is_living) {
+                if watched.insert(found.meta.id.clone()) {
+                    watching.spawn(self.clone().watch_one(found, events.clone()));
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(NEW_SESSIONS) => {}
+                () = events.closed() => return Ok(()),
+            }
+            while watching.try_join_next().is_some() {}
+        }
+    }
+
+    async fn watch_one(self, found: Found, events: mpsc::Sender<SessionEvent>) {
+        let event = |what| SessionEvent {
+            id: found.meta.id.to_string(),
+            name: found.meta.name.to_string(),
+            at_ms: now_ms(),
+            what,
+        };
+        if events.send(event(SessionChange::Started)).await.is_err() {
+            return;
+        }
+        let told = async {
+            let mut egg = self.connect(&found).await.ok()?;
+            egg.writer.send(&ToEgg::Watch).await.ok()?;
+            while let Ok(Some(FromEgg::Event(event))) = egg.reader.next::<FromEgg>().await {
+                let is_last = matches!(event.what, SessionChange::Exited(_));
+                events.send(event).await.ok()?;
+                if is_last {
+                    return Some(());
+                }
+            }
+            None
+        };
+        if told.await.is_some() {
+            return;
+        }
+        // The egg is gone without a word, or it ended between two looks.
+        let last = match found.dir.exit() {
+            Ok(Some(record)) => SessionChange::Exited(record.exit),
+            Ok(None) | Err(_) => SessionChange::Lost,
+        };
+        // Nobody may be there to hear it.
+        let _ = events.send(event(last)).await;
+    }
+
+    async fn living_egg(&self, session: &str) -> Result<EggClient, Failure> {
+        let found = self.find(session)?;
+        if !found.is_living() {
+            return Err(ended(&found));
+        }
+        self.connect(&found).await
+    }
+
+    /// Answers a request, whoever brought it. Sessions are made on these terms.
+    ///
+    /// # Errors
+    /// As the function for each request; [`Request::WingInfo`] is not a session's to answer.
+    pub async fn answer(
+        &self,
+        request: Request,
+        terms: impl FnOnce() -> Result<StartTerms, Failure>,
+    ) -> Result<Response, Failure> {
+        let session = |record: SessionRecord| Response::Session(Box::new(record));
+        match request {
+            Request::WingInfo => Err(Failure::new(
+                FailureKind::Invalid,
+                "only a wing tells what it is",
+            )),
+            Request::Sessions => self.list().await.map(Response::Sessions),
+            Request::Start(start) => self.start(start, terms()?).await.map(session),
+            Request::Kill { session: which } => self.kill(&which).await.map(session),
+            Request::Rename {
+                session: which,
+                name,
+            } => self.rename(&which, &name).await.map(session),
+            Request::Screen {
+                session,
+                scrollback,
+            } => self
+                .screen(&session, scrollback)
+                .await
+                .map(Response::Screen),
+            Request::Output { session, from, max } => {
+                self.output(&session, from, max).await.map(Response::Output)
+            }
+            Request::Send(input) => self.send(input).await.map(Response::Sent),
+            Request::Wait(wait) => self.wait(wait).await.map(Response::Waited),
+            Request::Signal {
+                session: which,
+                signal,
+            } => self.signal(&which, signal).await.map(session),
+            Request::Resize {
+                session: which,
+                size,
+            } => self.resize(&which, size).await.map(session),
+            Request::Remove { session: which } => self.remove(&which).await.map(session),
+            Request::Session { session: which } => self.get(&which).await.map(session),
+        }
     }
 
     /// A session's screen as text, with so many lines of scrollback before it.
@@ -575,7 +791,14 @@ async fn start_egg(dir: &EggDir, meta: &Meta, launch: &Launch) -> Result<(), Fai
         .arg(EGG_COMMAND)
         .arg(dir.path())
         .current_dir("/")
-        .env_clear();
+        .env_clear()
+        // For whoever looks at the process list: which profile it belongs to.
+        .envs(
+            dir.path()
+                .ancestors()
+                .nth(2)
+                .map(|profile| ("WINGTHING_DIR", profile)),
+        );
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -643,6 +866,60 @@ async fn kill_stuck(found: &Found) -> Result<(), Failure> {
         "the process of {} does not end",
         found.meta.name
     )))
+}
+
+/// Searches the kept output of a session that ended.
+fn wait_in_log(found: &Found, wait: &WaitFor) -> Result<Waited, Failure> {
+    let unreadable = |e: io::Error| failed(&format!("the output cannot be read: {e}"));
+    let log = OutputLog::open(&found.dir.output()).map_err(unreadable)?;
+    let start = match wait.from {
+        // What was sent to it, and when, ended with its egg.
+        WaitFrom::LastSend => log.start(),
+        WaitFrom::Now => log.end(),
+        WaitFrom::Offset(offset) => offset.clamp(log.start(), log.end()),
+    };
+    let pattern = match &wait.until {
+        Until::Contains(text) => Some(Pattern::Text(text.clone())),
+        Until::Regex(text) => {
+            Some(Pattern::Regex(regex::Regex::new(text).map_err(|e| {
+                Failure::new(FailureKind::Invalid, e.to_string())
+            })?))
+        }
+        Until::Idle(_) | Until::Exit => None,
+    };
+    let mut text = None;
+    if let Some(pattern) = pattern {
+        let mut search = Search::new(pattern, Echo::default());
+        let mut cursor = start;
+        while text.is_none() {
+            let piece = log.read(cursor, READ_SIZE).map_err(unreadable)?;
+            if piece.bytes.is_empty() {
+                break;
+            }
+            cursor = piece.offset + piece.bytes.len() as u64;
+            text = search.feed(&piece.bytes);
+        }
+    }
+    let matched = text.is_some() || matches!(wait.until, Until::Idle(_) | Until::Exit);
+    Ok(Waited {
+        id: found.meta.id.to_string(),
+        reason: if matched {
+            WaitReason::Matched
+        } else {
+            WaitReason::Ended
+        },
+        text,
+        from: start,
+        offset: log.end(),
+        exit: found.exit.as_ref().map(|record| record.exit.clone()),
+    })
+}
+
+fn part_size(part: &SendPart) -> usize {
+    match part {
+        SendPart::Raw(bytes) => bytes.len(),
+        SendPart::Text(text) | SendPart::Paste(text) | SendPart::Key(text) => text.len(),
+    }
 }
 
 fn check_request(request: &StartSession) -> Result<(), Failure> {

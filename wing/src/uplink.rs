@@ -24,6 +24,9 @@ const DIAL_DEADLINE: Duration = Duration::from_secs(10);
 /// How long before the proof of a link runs out it is renewed, if it holds that long.
 const RENEW_BEFORE: Duration = Duration::from_secs(90);
 
+/// How long telling the relay of the end may take.
+const GOODBYE_DEADLINE: Duration = Duration::from_secs(1);
+
 /// Wait before a fresh token is asked for again.
 const RENEW_AGAIN: Duration = Duration::from_secs(5);
 
@@ -123,6 +126,12 @@ impl Dialling {
             spread,
             task: tokio::spawn(keeping),
         })
+    }
+
+    /// Waits until relays know that their links are closed, within a bound.
+    pub(crate) async fn said_goodbye(&self) {
+        // A relay that cannot be told finds out by the silence.
+        let _ = timeout(GOODBYE_DEADLINE, self.dialer.wait_idle()).await;
     }
 
     /// A fresh token for the profile's device.

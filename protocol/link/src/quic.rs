@@ -382,6 +382,20 @@ impl Dialer {
         }
     }
 
+    /// Waits until the other ends of closed links were told, so that the process may end.
+    pub async fn wait_idle(&self) {
+        let made: Vec<quinn::Endpoint> = {
+            let endpoints = self
+                .endpoints
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            endpoints.iter().flatten().cloned().collect()
+        };
+        for endpoint in made {
+            endpoint.wait_idle().await;
+        }
+    }
+
     fn endpoint(&self, to: SocketAddr) -> io::Result<quinn::Endpoint> {
         let (family, any): (_, IpAddr) = match to {
             SocketAddr::V4(_) => (0, Ipv4Addr::UNSPECIFIED.into()),

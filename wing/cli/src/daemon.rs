@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 use wt_relay::{ConfigError, Relay, RelayConfig, StartError};
 use wt_wing::control::{self, Claimed, DaemonStatus, LogFile, Mode};
-use wt_wing::login::login_of;
-use wt_wing::profile::{Profile, hostname};
+use wt_wing::login::{device_name, login_of};
+use wt_wing::profile::Profile;
 use wt_wing::{Error, ErrorCode, Uplink};
 
 use crate::error::{Stop, usage};
@@ -151,7 +151,7 @@ async fn sign_in_here(profile: &Profile, relay: &Relay) -> Result<(), Error> {
             device.public(),
             client,
             device.vouch_for(&client),
-            &hostname(),
+            &device_name(&device.public()),
         )
         .await
         .map_err(Error::failed)?;

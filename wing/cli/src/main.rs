@@ -77,7 +77,11 @@ fn run(cli: Cli) -> Done {
         .enable_all()
         .build()
         .map_err(|e| Error::failed(format!("cannot start: {e}")))?;
-    let done = runtime.block_on(commands::run(cli.command, output));
+    let done = runtime.block_on(async {
+        let done = commands::run(cli.command, output).await;
+        place::goodbye().await;
+        done
+    });
     runtime.shutdown_background();
     done
 }

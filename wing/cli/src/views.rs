@@ -35,7 +35,7 @@ pub(crate) struct SessionView {
 
 /// How a session ended.
 #[derive(Debug, Serialize)]
-struct ExitView {
+pub(crate) struct ExitView {
     /// The status with which attached clients ended: the program's own, or 128 and the
     /// signal's number.
     code: i32,

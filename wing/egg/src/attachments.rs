@@ -217,6 +217,16 @@ impl Attachments {
         self.settle_size();
     }
 
+    /// Gives the session another size while nobody is there whose terminal has one.
+    /// Returns whether it was taken.
+    pub fn set_size(&mut self, size: Winsize) -> bool {
+        let is_free = self.writer().is_none();
+        if is_free {
+            self.size = size;
+        }
+        is_free
+    }
+
     /// A stream ended. With `forget`, its attachment said goodbye and will not come back.
     pub fn leave(&mut self, id: &AttachmentId, stream: StreamId, forget: bool) {
         let Some(attachment) = self.known.get_mut(id) else {

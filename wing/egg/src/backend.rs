@@ -62,6 +62,9 @@ pub trait Terminal: Send {
     /// # Errors
     /// What the system says.
     fn resize(&self, size: Winsize) -> io::Result<()>;
+
+    /// The process group in the foreground, to which its keys go.
+    fn foreground(&self) -> Option<u32>;
 }
 
 /// Why a program could not be started.

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::time::timeout;
+use wt_protocol::limits::MAX_WAIT_MS;
 use wt_protocol::local::{EggStatus, FromEgg, LOCAL_VERSION, LocalHello, ToEgg};
-use wt_protocol::rpc::{Failure, FailureKind, Principal, ScreenText};
+use wt_protocol::rpc::{
+    Failure, FailureKind, Principal, ScreenText, SendPart, Sent, WaitFor, Waited,
+};
+use wt_protocol::session::Winsize;
 
 use crate::dir::EggDir;
 use crate::wire::{MessageReader, MessageWriter};
@@ -17,6 +21,9 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(4);
 
 /// How long an egg may take to end its tree: its own grace and kill time, and some room.
 const KILL_DEADLINE: Duration = Duration::from_secs(12);
+
+/// How long a program may take to read one request's input before whoever sends it is told.
+const SEND_DEADLINE: Duration = Duration::from_secs(25);
 
 /// An open connection to an egg, past the hello.
 #[derive(Debug)]
@@ -107,6 +114,55 @@ impl EggClient {
         )
         .await
         .map(drop)
+    }
+
+    /// Types into the terminal; returns when it was taken.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], or why it was not typed.
+    pub async fn send(&mut self, parts: Vec<SendPart>) -> Result<Sent, Failure> {
+        match self.ask(&ToEgg::Send { parts }, SEND_DEADLINE).await? {
+            FromEgg::Sent(sent) => Ok(sent),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Waits as asked; the wait has its own end.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], or a pattern that is none.
+    pub async fn wait(&mut self, wait: &WaitFor) -> Result<Waited, Failure> {
+        let timeout_ms = wait.timeout_ms.min(MAX_WAIT_MS);
+        let message = ToEgg::Wait {
+            until: wait.until.clone(),
+            from: wait.from,
+            timeout_ms,
+        };
+        let deadline = Duration::from_millis(timeout_ms.into()) + ANSWER_DEADLINE;
+        match self.ask(&message, deadline).await? {
+            FromEgg::Waited(waited) => Ok(waited),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Signals the program in the foreground.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], or why it was not signalled.
+    pub async fn signal(&mut self, signal: i32) -> Result<(), Failure> {
+        self.ask(&ToEgg::Signal(signal), ANSWER_DEADLINE)
+            .await
+            .map(drop)
+    }
+
+    /// Gives the terminal another size while nobody is attached.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], or that somebody is attached.
+    pub async fn resize(&mut self, size: Winsize) -> Result<(), Failure> {
+        self.ask(&ToEgg::Resize(size), ANSWER_DEADLINE)
+            .await
+            .map(drop)
     }
 
     async fn ask(&mut self, message: &ToEgg, deadline: Duration) -> Result<FromEgg, Failure> {

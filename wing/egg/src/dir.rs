@@ -7,6 +7,7 @@
 //! | `sock` | the egg's Unix socket |
 //! | `alive` | locked for as long as the egg process lives |
 //! | `output/` | what the program printed, see [`crate::log`] |
+//! | `recording` | its output with times, when it is recorded, see [`crate::recording`] |
 //! | `exit.json` | how it ended |
 //! | `egg.log` | the egg's own words |
 
@@ -17,6 +18,8 @@ use wt_files::{FileError, Lock};
 use wt_protocol::rpc::{Isolation, Principal, SessionKind};
 use wt_protocol::session::{Exit, Winsize};
 use wt_protocol::{EggEpoch, SessionId, SessionName};
+
+use crate::recording::RECORDING_FILE;
 
 /// Largest metadata file, in bytes: a command of the largest size and room around it.
 const MAX_META: u64 = 1 << 20;
@@ -118,6 +121,11 @@ impl EggDir {
     /// The folder of the output log.
     pub fn output(&self) -> PathBuf {
         self.path.join("output")
+    }
+
+    /// The recording of a session that is recorded.
+    pub fn recording(&self) -> PathBuf {
+        self.path.join(RECORDING_FILE)
     }
 
     /// The egg's own log file.

@@ -12,16 +12,31 @@ use wt_protocol::AttachmentId;
 /// reads gets no more; 64 KiB is thousands of answers.
 const MAX_WAITING_ANSWERS: usize = 64 * 1024;
 
+/// Bytes that may wait without an attachment behind them. Whoever sends more is told to
+/// wait by not being answered.
+const MAX_WAITING_SENT: usize = 64 * 1024;
+
 /// Bytes of one write. Small, so that what is applied is known closely.
 const WRITE_SIZE: usize = 4 * 1024;
 
 /// A piece of input, and whose it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// The attachment that typed it; none for an answer to a query.
-    pub(crate) from: Option<AttachmentId>,
+    /// Where it came from.
+    pub(crate) from: Source,
     /// The bytes.
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Where input came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// An attachment typed it.
+    Attachment(AttachmentId),
+    /// Somebody sent it without attaching.
+    Sent,
+    /// It answers a query of the program.
+    Answer,
 }
 
 /// The queue between the clients and the thread that writes.
@@ -35,6 +50,7 @@ pub(crate) struct InputQueue {
 struct State {
     pieces: VecDeque<Piece>,
     waiting_answers: usize,
+    waiting_sent: usize,
     closed: bool,
 }
 
@@ -44,11 +60,44 @@ impl InputQueue {
         let mut state = self.lock();
         for part in bytes.chunks(WRITE_SIZE) {
             state.pieces.push_back(Piece {
-                from: Some(from),
+                from: Source::Attachment(from),
                 bytes: part.to_vec(),
             });
         }
         self.filled.notify_one();
+    }
+
+    /// Adds input that was sent without an attachment, unless too much of it waits.
+    /// Returns whether it was taken.
+    pub(crate) fn sent(&self, bytes: &[u8]) -> bool {
+        let mut state = self.lock();
+        if state.waiting_sent >= MAX_WAITING_SENT {
+            return false;
+        }
+        for part in bytes.chunks(WRITE_SIZE) {
+            state.waiting_sent += part.len();
+            state.pieces.push_back(Piece {
+                from: Source::Sent,
+                bytes: part.to_vec(),
+            });
+        }
+        self.filled.notify_one();
+        true
+    }
+
+    /// Bytes that were sent without an attachment and are not yet written.
+    pub(crate) fn waiting_sent(&self) -> usize {
+        self.lock().waiting_sent
+    }
+
+    /// Notes that a piece was written.
+    pub(crate) fn written(&self, piece: &Piece) {
+        let mut state = self.lock();
+        match piece.from {
+            Source::Attachment(_) => {}
+            Source::Sent => state.waiting_sent -= piece.bytes.len(),
+            Source::Answer => state.waiting_answers -= piece.bytes.len(),
+        }
     }
 
     /// Adds an answer to a query of the program, or drops it whole when too many wait.
@@ -58,7 +107,10 @@ impl InputQueue {
             return;
         }
         state.waiting_answers += bytes.len();
-        state.pieces.push_back(Piece { from: None, bytes });
+        state.pieces.push_back(Piece {
+            from: Source::Answer,
+            bytes,
+        });
         self.filled.notify_one();
     }
 
@@ -76,9 +128,6 @@ impl InputQueue {
                 return None;
             }
             if let Some(piece) = state.pieces.pop_front() {
-                if piece.from.is_none() {
-                    state.waiting_answers -= piece.bytes.len();
-                }
                 return Some(piece);
             }
             state = self
@@ -109,21 +158,21 @@ mod tests {
         assert_eq!(
             queue.next(),
             Some(Piece {
-                from: Some(ann),
+                from: Source::Attachment(ann),
                 bytes: vec![7; WRITE_SIZE]
             })
         );
         assert_eq!(
             queue.next(),
             Some(Piece {
-                from: Some(ann),
+                from: Source::Attachment(ann),
                 bytes: vec![7]
             })
         );
         assert_eq!(
             queue.next(),
             Some(Piece {
-                from: None,
+                from: Source::Answer,
                 bytes: b"\x1b[?1c".to_vec()
             })
         );

@@ -14,16 +14,21 @@
 
 pub mod attachments;
 pub mod backend;
+pub mod cast;
 pub mod client;
 pub mod dir;
 pub mod env;
 mod input;
 pub mod log;
+pub mod play;
 pub mod process;
 pub mod pty;
+pub mod recording;
 pub mod screen;
 pub mod server;
 pub mod socket;
+pub mod typing;
+pub mod waiting;
 pub mod wire;
 
 pub use client::EggClient;

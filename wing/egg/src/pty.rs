@@ -89,6 +89,12 @@ impl Terminal for Pty {
     fn resize(&self, size: Winsize) -> io::Result<()> {
         self.0.resize(pty_size(size)).map_err(io::Error::other)
     }
+
+    fn foreground(&self) -> Option<u32> {
+        self.0
+            .process_group_leader()
+            .and_then(|pid| u32::try_from(pid).ok())
+    }
 }
 
 fn pty_size(size: Winsize) -> PtySize {

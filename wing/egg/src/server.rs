@@ -18,30 +18,39 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::sync::{Notify, broadcast, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wt_files::Lock;
-use wt_protocol::limits::{ACK_DELAY, INPUT_WINDOW, MAX_CHUNK, MAX_READ_LINES};
+use wt_protocol::limits::{
+    ACK_DELAY, INPUT_WINDOW, MAX_CHUNK, MAX_PATTERN, MAX_READ_LINES, MAX_WAIT_MS,
+};
 use wt_protocol::local::{EggStatus, FromEgg, LOCAL_VERSION, ToEgg};
-use wt_protocol::rpc::{Failure, FailureKind, Principal, ScreenText, SessionStatus};
+use wt_protocol::rpc::{
+    Failure, FailureKind, Principal, ScreenText, SendPart, Sent, SessionChange, SessionEvent,
+    SessionStatus, Until, WaitFrom, WaitReason, Waited,
+};
 use wt_protocol::session::{Attach, Attached, ClientMessage, Exit, History, WingMessage, Winsize};
 use wt_protocol::{AttachmentId, EggEpoch, SessionName};
 
 use crate::attachments::{Attachments, Input, StreamId};
 use crate::backend::{Backend, Program, Spawned, Terminal};
 use crate::dir::{DIR_VERSION, EggDir, ExitRecord, Meta};
-use crate::input::InputQueue;
+use crate::input::{InputQueue, Source};
 use crate::log::{ENDED_OUTPUT, OutputLog};
 use crate::process;
 use crate::pty::Unsandboxed;
+use crate::recording::{Mark, Recorder};
 use crate::screen::{Attention, Model, ModelLimits, Modes, Mouse, Screen, Size};
 use crate::socket::LocalSocket;
+use crate::typing;
+use crate::waiting::{Echo, Pattern, Search};
 use crate::wire::{MessageReader, MessageWriter};
 
 /// Bytes read from the terminal at once. The kernel gives at most 64 KiB.
@@ -59,6 +68,26 @@ const LAST_OUTPUT_WAIT: Duration = Duration::from_millis(300);
 /// A client that comes back does so well within this.
 const LINGER: Duration = Duration::from_secs(60);
 
+/// A program that printed nothing for this long may be asking something.
+const PROMPT_IDLE: Duration = Duration::from_secs(5);
+
+/// Pause before a key that must not be read together with the text before it. Agents
+/// take what arrives within a few milliseconds for a paste.
+const APART: Duration = Duration::from_millis(80);
+
+/// How often a sender looks whether the program takes more.
+const SEND_CHECK: Duration = Duration::from_millis(20);
+
+/// Events that may wait for one watcher.
+const WAITING_EVENTS: usize = 256;
+
+/// Sent lines whose echo is looked out for. A longer text is a paste, which shells show in
+/// a way of their own.
+const MAX_ECHO_LINES: usize = 64;
+
+/// Output that fits a record of 4,096 bytes, with the same room around it as [`MAX_CHUNK`].
+const MIDDLE_CHUNK: usize = 4_096 - 64;
+
 /// A connection must say hello in this time.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -75,6 +104,8 @@ pub struct Launch {
     pub program: Program,
     /// Its terminal's first size.
     pub size: Winsize,
+    /// Largest recording in bytes, when the session is recorded.
+    pub record: Option<u64>,
 }
 
 /// What the egg tells its starter, on its standard output, once.
@@ -158,9 +189,23 @@ struct Egg {
     /// The terminal gave its last byte.
     output_ended: Notify,
     next_stream: AtomicU64,
+    /// What happens, for those who watch.
+    events: broadcast::Sender<SessionEvent>,
+    /// Since when the recording's times count.
+    started: Instant,
+    /// Something waits to be written to the recording.
+    flush: Notify,
     /// Counts messages sent to attached clients: whether the slow ones still take any.
     sent: AtomicU64,
     _alive: Lock,
+}
+
+/// Input that was sent, as far as a wait needs to know it.
+struct LastSend {
+    /// Offset of the output before it.
+    offset: u64,
+    echo: Echo,
+    at: Instant,
 }
 
 struct State {
@@ -169,6 +214,14 @@ struct State {
     screen: Model,
     attachments: Attachments,
     attention: Option<&'static str>,
+    /// The title that was told last.
+    title: String,
+    /// The last input that was sent without an attachment.
+    last_send: Option<LastSend>,
+    /// When something was printed last.
+    printed_at: Instant,
+    /// The recording, if there is one.
+    recorder: Option<Recorder>,
     /// Set once all output of the ended program is in the log.
     exit: Option<Exit>,
     killed: bool,
@@ -196,6 +249,12 @@ impl Egg {
             .map_err(|e| Failure::new(FailureKind::Failed, e.to_string()))?;
         let log = OutputLog::create(&dir.output(), meta.output_window)
             .map_err(|e| failure("make the output log", &e))?;
+
+        let recorder = launch
+            .record
+            .map(|cap| Recorder::create(&dir.recording(), launch.size, cap, meta.created_at_ms))
+            .transpose()
+            .map_err(|e| failure("make the recording", &e))?;
 
         let backend = Unsandboxed;
         let Spawned {
@@ -229,6 +288,10 @@ impl Egg {
                 meta,
                 log,
                 attention: None,
+                title: String::new(),
+                last_send: None,
+                printed_at: Instant::now(),
+                recorder,
                 exit: None,
                 killed: false,
                 connections: 0,
@@ -240,6 +303,9 @@ impl Egg {
             program_ended: AtomicBool::new(false),
             output_ended: Notify::new(),
             next_stream: AtomicU64::new(0),
+            events: broadcast::Sender::new(WAITING_EVENTS),
+            started: Instant::now(),
+            flush: Notify::new(),
             sent: AtomicU64::new(0),
             _alive: alive,
         });
@@ -275,12 +341,20 @@ impl Egg {
         let mut state = self.lock();
         state.log.append(bytes);
         state.screen.feed(bytes);
+        state.printed_at = Instant::now();
+        self.record(&mut state, |recorder, at| recorder.output(at, bytes));
         let answers = state.screen.take_replies();
-        if let Some(attention) = state.screen.take_attention().last() {
-            state.attention = Some(match attention {
-                Attention::Bell => "bell",
-                Attention::Notification { .. } => "notify",
-            });
+        for attention in state.screen.take_attention() {
+            let (kind, text) = match attention {
+                Attention::Bell => ("bell", None),
+                Attention::Notification { body, .. } => ("notify", Some(body)),
+            };
+            self.want_attention(&mut state, kind, text);
+        }
+        if state.screen.title() != state.title {
+            state.title = state.screen.title().to_owned();
+            let title = state.title.clone();
+            self.happened(&state, SessionChange::Title(title));
         }
         let end = state.log.end();
         drop(state);
@@ -288,11 +362,74 @@ impl Egg {
         self.printed.send_replace(end);
     }
 
+    /// Adds to the recording, if there is one.
+    fn record(&self, state: &mut State, add: impl FnOnce(&mut Recorder, Duration)) {
+        if let Some(recorder) = &mut state.recorder {
+            let was_waiting = recorder.due().is_some();
+            add(recorder, self.started.elapsed());
+            if !was_waiting && recorder.due().is_some() {
+                self.flush.notify_one();
+            }
+        }
+    }
+
+    /// Writes the recording in time, so that a crash takes little of it.
+    async fn keep_recording(self: Arc<Self>) {
+        loop {
+            let due = self.lock().recorder.as_ref().and_then(Recorder::due);
+            match due {
+                None => self.flush.notified().await,
+                Some(due) => {
+                    sleep_until(self.started + due).await;
+                    let now = self.started.elapsed();
+                    if let Some(recorder) = &mut self.lock().recorder {
+                        recorder.flush_due(now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn want_attention(&self, state: &mut State, kind: &'static str, text: Option<String>) {
+        state.attention = Some(kind);
+        self.happened(
+            state,
+            SessionChange::Attention {
+                kind: kind.to_owned(),
+                text,
+            },
+        );
+    }
+
+    /// Tells those who watch. With nobody there it is dropped.
+    fn happened(&self, state: &State, what: SessionChange) {
+        let event = SessionEvent {
+            id: state.meta.id.to_string(),
+            name: state.meta.name.to_string(),
+            at_ms: now_ms(),
+            what,
+        };
+        let _ = self.events.send(event);
+    }
+
+    /// Notices a program that stopped printing and seems to ask something.
+    async fn watch_for_prompts(self: Arc<Self>) {
+        let mut printed = self.printed.subscribe();
+        while printed.changed().await.is_ok() {
+            while timeout(PROMPT_IDLE, printed.changed()).await.is_ok() {}
+            let mut state = self.lock();
+            if state.attention.is_none() && state.exit.is_none() && is_asking(&state.screen) {
+                self.want_attention(&mut state, "prompt", None);
+            }
+        }
+    }
+
     fn write_terminal(&self, mut input: Box<dyn Write + Send>) {
         while let Some(piece) = self.input.next() {
             // A terminal that is gone takes nothing; the program's end is seen elsewhere.
             let _ = input.write_all(&piece.bytes).and_then(|()| input.flush());
-            if let Some(from) = piece.from {
+            self.input.written(&piece);
+            if let Source::Attachment(from) = piece.from {
                 self.lock()
                     .attachments
                     .applied(&from, piece.bytes.len() as u64);
@@ -313,6 +450,8 @@ impl Egg {
     async fn serve(self: Arc<Self>, listener: LocalSocket) {
         let accepting = Arc::clone(&self);
         let accepting = tokio::spawn(async move { accepting.accept(listener).await });
+        let prompting = tokio::spawn(Arc::clone(&self).watch_for_prompts());
+        let recording = tokio::spawn(Arc::clone(&self).keep_recording());
         let (Ok(mut child), Ok(mut terminate), Ok(mut interrupt)) = (
             signal(SignalKind::child()),
             signal(SignalKind::terminate()),
@@ -343,6 +482,11 @@ impl Egg {
         });
         self.wait_for_clients().await;
         reaper.abort();
+        prompting.abort();
+        recording.abort();
+        if let Some(note) = self.lock().recorder.take().and_then(Recorder::finish) {
+            tracing::warn!(note, "the recording is not whole");
+        }
         // The socket goes with the task that accepts.
         accepting.abort();
         let _ = accepting.await;
@@ -391,6 +535,12 @@ impl Egg {
         let record = {
             let mut state = self.lock();
             state.exit = Some(exit.clone());
+            self.happened(&state, SessionChange::Exited(exit.clone()));
+            let mark = Mark::Exited {
+                code: exit.code,
+                signal: exit.signal,
+            };
+            self.record(&mut state, |recorder, at| recorder.mark(at, &mark));
             ExitRecord {
                 version: DIR_VERSION,
                 killed: state.killed || exit.signal.is_some(),
@@ -506,6 +656,15 @@ impl Egg {
                 ToEgg::Screen { scrollback } => FromEgg::Screen(self.screen_text(scrollback)),
                 ToEgg::Kill => self.kill().await,
                 ToEgg::Rename { name } => self.rename(&name),
+                ToEgg::Send { parts } => self.send_input(&parts, &hello.principal).await,
+                ToEgg::Wait {
+                    until,
+                    from,
+                    timeout_ms,
+                } => self.wait(until, from, timeout_ms).await,
+                ToEgg::Signal(number) => self.signal(number),
+                ToEgg::Resize(size) => self.resize(size),
+                ToEgg::Watch => return self.watch(reader, writer).await,
             };
             writer.send(&answer).await?;
         }
@@ -522,6 +681,9 @@ impl Egg {
             None => SessionStatus::Running,
         };
         let mut notes = Vec::new();
+        if let Some(note) = state.recorder.as_ref().and_then(Recorder::note) {
+            notes.push(note.to_owned());
+        }
         if state.log.is_disk_full() {
             notes.push("the disk is full: the newest output is kept in memory".to_owned());
         }
@@ -589,9 +751,237 @@ impl Egg {
         match self.dir.write_meta(&meta) {
             Ok(()) => {
                 state.meta = meta;
+                self.happened(&state, SessionChange::Renamed);
                 FromEgg::Done
             }
             Err(error) => FromEgg::Failed(Failure::new(FailureKind::Failed, error.to_string())),
+        }
+    }
+
+    async fn send_input(&self, parts: &[SendPart], principal: &Principal) -> FromEgg {
+        let (id, offset, typed) = {
+            let mut state = self.lock();
+            if state.exit.is_some() {
+                return refuse(FailureKind::Failed, "the session's program has ended");
+            }
+            if state
+                .attachments
+                .writer()
+                .is_some_and(|writer| writer != principal)
+            {
+                return FromEgg::Failed(
+                    Failure::new(
+                        FailureKind::Refused,
+                        "another user is attached and has the right to type",
+                    )
+                    .hint("take over first: wt attach --takeover NAME"),
+                );
+            }
+            let typed = match typing::encode(parts, &state.screen.modes()) {
+                Ok(typed) => typed,
+                Err(error) => return refuse(FailureKind::Invalid, &error.to_string()),
+            };
+            let offset = state.log.end();
+            state.attention = None;
+            state.last_send = Some(LastSend {
+                offset,
+                echo: Echo {
+                    lines: typed_lines(parts),
+                    prompt: before_cursor(&state.screen),
+                },
+                at: Instant::now(),
+            });
+            (state.meta.id.to_string(), offset, typed)
+        };
+        let mut changed = self.changed.subscribe();
+        let mut bytes = 0;
+        for piece in typed {
+            if piece.apart {
+                self.until_written(&mut changed).await;
+                sleep(APART).await;
+            }
+            while !self.input.sent(&piece.bytes) {
+                if self.lock().exit.is_some() {
+                    return refuse(
+                        FailureKind::Failed,
+                        "the session's program ended before it read all",
+                    );
+                }
+                let _ = timeout(SEND_CHECK, changed.changed()).await;
+            }
+            bytes += piece.bytes.len() as u64;
+        }
+        self.until_written(&mut changed).await;
+        FromEgg::Sent(Sent { id, bytes, offset })
+    }
+
+    /// Waits until the terminal took what was sent, or the program ended.
+    async fn until_written(&self, changed: &mut watch::Receiver<u64>) {
+        while self.input.waiting_sent() > 0 && self.lock().exit.is_none() {
+            let _ = timeout(SEND_CHECK, changed.changed()).await;
+        }
+    }
+
+    async fn wait(&self, until: Until, from: WaitFrom, timeout_ms: u32) -> FromEgg {
+        let pattern = match &until {
+            Until::Contains(text) | Until::Regex(text)
+                if text.is_empty() || text.len() > MAX_PATTERN =>
+            {
+                return refuse(
+                    FailureKind::Invalid,
+                    &format!("a pattern has 1 to {MAX_PATTERN} bytes"),
+                );
+            }
+            Until::Contains(text) => Some(Pattern::Text(text.clone())),
+            Until::Regex(text) => match regex::Regex::new(text) {
+                Ok(regex) => Some(Pattern::Regex(regex)),
+                Err(error) => return refuse(FailureKind::Invalid, &error.to_string()),
+            },
+            Until::Idle(_) | Until::Exit => None,
+        };
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(MAX_WAIT_MS).into());
+        let (start, echo) = {
+            let state = self.lock();
+            let last = state.last_send.as_ref();
+            let start = match from {
+                WaitFrom::LastSend => last.map_or(0, |last| last.offset),
+                WaitFrom::Now => state.log.end(),
+                WaitFrom::Offset(offset) => offset.min(state.log.end()),
+            };
+            let echo = last
+                .filter(|last| last.offset == start)
+                .map(|last| last.echo.clone());
+            (start, echo.unwrap_or_default())
+        };
+        let mut search = pattern.map(|pattern| Search::new(pattern, echo));
+        let mut cursor = start;
+        let mut printed = self.printed.subscribe();
+        let mut changed = self.changed.subscribe();
+        loop {
+            printed.mark_unchanged();
+            changed.mark_unchanged();
+            match self.wait_step(&until, start, &mut cursor, &mut search, deadline) {
+                WaitStep::Over(answer) => return answer,
+                WaitStep::More => {}
+                WaitStep::Until(wake) => tokio::select! {
+                    _ = printed.changed() => {}
+                    _ = changed.changed() => {}
+                    () = sleep_until(wake) => {}
+                },
+            }
+        }
+    }
+
+    /// One look at the state of a wait.
+    fn wait_step(
+        &self,
+        until: &Until,
+        start: u64,
+        cursor: &mut u64,
+        search: &mut Option<Search>,
+        deadline: Instant,
+    ) -> WaitStep {
+        let state = self.lock();
+        let answer = |reason, text| {
+            WaitStep::Over(FromEgg::Waited(Waited {
+                id: state.meta.id.to_string(),
+                reason,
+                text,
+                from: start,
+                offset: state.log.end(),
+                exit: state.exit.clone(),
+            }))
+        };
+        if let Some(search) = search
+            && *cursor < state.log.end()
+        {
+            let Ok(piece) = state.log.read(*cursor, READ_SIZE) else {
+                return WaitStep::Over(refuse(FailureKind::Failed, "the output cannot be read"));
+            };
+            *cursor = piece.offset + piece.bytes.len() as u64;
+            return match search.feed(&piece.bytes) {
+                Some(text) => answer(WaitReason::Matched, Some(text)),
+                None => WaitStep::More,
+            };
+        }
+        if state.exit.is_some() {
+            let matched = matches!(until, Until::Exit | Until::Idle(_));
+            return answer(
+                if matched {
+                    WaitReason::Matched
+                } else {
+                    WaitReason::Ended
+                },
+                None,
+            );
+        }
+        let mut wake = deadline;
+        if let Until::Idle(ms) = until {
+            let sent_at = state.last_send.as_ref().map(|last| last.at);
+            let quiet_since = sent_at.map_or(state.printed_at, |at| at.max(state.printed_at));
+            let idle_at = quiet_since + Duration::from_millis((*ms).into());
+            if Instant::now() >= idle_at {
+                return answer(WaitReason::Matched, None);
+            }
+            wake = wake.min(idle_at);
+        }
+        if Instant::now() >= deadline {
+            return answer(WaitReason::TimedOut, None);
+        }
+        WaitStep::Until(wake)
+    }
+
+    /// Signals the foreground group, as a key at the terminal would.
+    fn signal(&self, number: i32) -> FromEgg {
+        let Ok(signal) = Signal::try_from(number) else {
+            return refuse(FailureKind::Invalid, &format!("{number} is no signal here"));
+        };
+        if self.lock().exit.is_some() {
+            return refuse(FailureKind::Failed, "the session's program has ended");
+        }
+        let terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = terminal.foreground().unwrap_or(self.program_pid);
+        match killpg(Pid::from_raw(group as i32), signal) {
+            Ok(()) => FromEgg::Done,
+            Err(error) => refuse(
+                FailureKind::Failed,
+                &format!("the signal was not delivered: {error}"),
+            ),
+        }
+    }
+
+    fn resize(&self, size: Winsize) -> FromEgg {
+        let size = Winsize::from_reported(size.cols, size.rows);
+        if !self.lock().attachments.set_size(size) {
+            return refuse(
+                FailureKind::Failed,
+                "somebody is attached, and the size is their terminal's",
+            );
+        }
+        self.settle_size();
+        self.tell();
+        FromEgg::Done
+    }
+
+    /// Tells one connection what happens, until it closes.
+    async fn watch(&self, mut reader: MessageReader, mut writer: MessageWriter) -> io::Result<()> {
+        let mut events = self.events.subscribe();
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Ok(event) => {
+                        let is_last = matches!(event.what, SessionChange::Exited(_));
+                        writer.send(&FromEgg::Event(event)).await?;
+                        if is_last {
+                            return Ok(());
+                        }
+                    }
+                    // A watcher that takes nothing misses what happened meanwhile.
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return Ok(()),
+                },
+                _ = reader.next::<ToEgg>() => return Ok(()),
+            }
         }
     }
 
@@ -610,8 +1000,12 @@ impl Egg {
             size: Winsize::from_reported(request.size.cols, request.size.rows),
             ..request
         };
+        let by = principal.id.clone();
+        let mark = Mark::Attached { by: by.clone() };
+        self.record(&mut self.lock(), |recorder, at| recorder.mark(at, &mark));
         let sender = self.admit(&request, principal, stream);
         self.settle_size();
+        self.count_changed(SessionChange::Attached);
         self.tell();
 
         let sending = sender.run(writer);
@@ -643,6 +1037,9 @@ impl Egg {
         self.lock()
             .attachments
             .leave(&id, stream, said_goodbye || told_the_end);
+        self.count_changed(SessionChange::Detached);
+        let mark = Mark::Detached { by };
+        self.record(&mut self.lock(), |recorder, at| recorder.mark(at, &mark));
         self.settle_size();
         self.tell();
         result
@@ -709,11 +1106,20 @@ impl Egg {
                 self.settle_size();
                 self.tell();
             }
-            ClientMessage::Attach(_) | ClientMessage::Call(_) | ClientMessage::Detach => {
+            ClientMessage::Attach(_)
+            | ClientMessage::Call(_)
+            | ClientMessage::Detach
+            | ClientMessage::Watch { .. } => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
         Ok(())
+    }
+
+    /// Tells those who watch how many are attached.
+    fn count_changed(&self, change: fn(u32) -> SessionChange) {
+        let state = self.lock();
+        self.happened(&state, change(state.attachments.attached() as u32));
     }
 
     /// Brings terminal and model to the size that holds.
@@ -724,6 +1130,7 @@ impl Egg {
             return;
         }
         state.screen.resize(screen_size(size));
+        self.record(&mut state, |recorder, at| recorder.resize(at, size));
         let terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = terminal.resize(size) {
             tracing::debug!(%error, "the terminal did not take its size");
@@ -817,7 +1224,8 @@ impl Sender {
             return Ok(Step::Send(self.catch_up(&state, applied)));
         }
         if self.cursor < state.log.end() {
-            let piece = state.log.read(self.cursor, MAX_CHUNK)?;
+            let waiting = state.log.end() - self.cursor;
+            let piece = state.log.read(self.cursor, piece_size(waiting))?;
             self.cursor = piece.offset + piece.bytes.len() as u64;
             self.acknowledged = applied;
             self.ack_due = None;
@@ -868,6 +1276,79 @@ impl Sender {
         self.acknowledged = applied;
         self.ack_due = None;
         opening(attached, Some(state.screen.snapshot(SNAPSHOT_SCROLLBACK)))
+    }
+}
+
+/// What one look at a wait says.
+enum WaitStep {
+    Over(FromEgg),
+    More,
+    Until(Instant),
+}
+
+fn refuse(kind: FailureKind, message: &str) -> FromEgg {
+    FromEgg::Failed(Failure::new(kind, message))
+}
+
+/// The lines that a terminal may echo of what is sent.
+fn typed_lines(parts: &[SendPart]) -> Vec<String> {
+    let mut text = String::new();
+    for part in parts {
+        match part {
+            SendPart::Raw(bytes) => text.push_str(&String::from_utf8_lossy(bytes)),
+            SendPart::Text(piece) | SendPart::Paste(piece) => text.push_str(piece),
+            SendPart::Key(name) => {
+                let is_enter = name.eq_ignore_ascii_case("enter");
+                text.push_str(if is_enter { "\n" } else { "" });
+            }
+        }
+    }
+    let lines = text
+        .split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    lines.take(MAX_ECHO_LINES).map(str::to_owned).collect()
+}
+
+/// What stands before the cursor in its row: a prompt, most likely.
+fn before_cursor(screen: &Model) -> String {
+    let text = screen.text(0);
+    let row = text.first_visible + usize::from(text.cursor.row);
+    let line = text.lines.get(row).map_or("", |line| line.text.as_str());
+    line.chars()
+        .take(usize::from(text.cursor.col))
+        .collect::<String>()
+        .trim()
+        .to_owned()
+}
+
+/// Whether a program that printed nothing for a while seems to ask something: its cursor
+/// shows behind a question.
+fn is_asking(screen: &Model) -> bool {
+    let modes = screen.modes();
+    if modes.alt_screen || !modes.cursor_visible {
+        return false;
+    }
+    let before = before_cursor(screen);
+    let ends = ["?", "]", ")", ":"];
+    let asks = before.contains('?')
+        || ["[y/n]", "(y/n)", "(yes/no", "password"]
+            .iter()
+            .any(|mark| before.to_ascii_lowercase().contains(mark));
+    asks && ends.iter().any(|end| before.ends_with(end))
+}
+
+/// How much of the waiting output goes into one message.
+///
+/// A terminal gives 4,095 bytes at a time, which with what stands around them is just over
+/// a record of 4,096 and would be padded to one of 16,384. What nearly fills a record is
+/// cut to fit it, and the rest follows in a small one.
+fn piece_size(waiting: u64) -> usize {
+    let waiting = usize::try_from(waiting).unwrap_or(MAX_CHUNK).min(MAX_CHUNK);
+    if (MIDDLE_CHUNK..2 * MIDDLE_CHUNK).contains(&waiting) {
+        MIDDLE_CHUNK
+    } else {
+        waiting
     }
 }
 

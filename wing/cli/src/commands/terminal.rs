@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wt_protocol::limits::MAX_RAW_PAGE;
-use wt_protocol::rpc::{SessionRecord, StartSession};
+use wt_protocol::rpc::{Request, SessionRecord, StartSession};
 use wt_wing::Error;
 use wt_wing::attach::Options;
 use wt_wing::profile::Profile;
@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Set a variable for it; may be given many times
     #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
+    /// Record its output with times, for `wt session play` and `export`
+    #[arg(long)]
+    record: bool,
     /// Start it in the background
     #[arg(short, long)]
     detach: bool,
@@ -67,9 +70,11 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         cwd: choose_cwd(args.cwd, here.as_deref())?,
         env: args.env,
         size: tty::size(),
+        agent: None,
+        record: args.record,
     };
     let place = Place::find(&profile, &args.whereabouts).await?;
-    let session = place.start(request).await?;
+    let session = place.act(Request::Start(request)).await?;
     if stays {
         return show(&place, &session).await;
     }

@@ -5,11 +5,12 @@ use clap::Subcommand;
 use serde::Serialize;
 use wt_protocol::WingId;
 use wt_wing::ErrorCode;
-use wt_wing::client::{self, Client, PinState, WingRow};
+use wt_wing::client::{self, PinState, WingRow};
 use wt_wing::profile::Profile;
 
 use crate::error::{Done, say};
 use crate::output::{Output, plain};
+use crate::place::open_client;
 
 /// List the wings of your account, and how they compare with their pins
 ///
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         )?;
         return Ok(0);
     }
-    let client = Client::open(&profile, args.roost.as_deref())?;
+    let client = open_client(&profile, args.roost.as_deref())?;
     let rows = client.wings(!args.no_probe).await?;
     let listing = Listing {
         roost: client.roost(),

@@ -101,6 +101,11 @@ pub(crate) async fn run(target: Target, options: Options) -> io::Result<(Ending,
     Ok((ending, attached.story))
 }
 
+/// How long a lost link is mended in silence. What is written about it beside the
+/// session's own output would be in the way of whoever counts that output's bytes, and most
+/// cuts are over sooner.
+const SAY_LOST_AFTER: Duration = Duration::from_secs(10);
+
 struct Attached {
     input: Input,
     keys: Keys,
@@ -114,6 +119,9 @@ struct Attached {
     read_only: bool,
     may_type: bool,
     link_is_lost: bool,
+    /// When the title is to say that the link is lost.
+    say_lost_at: Option<Instant>,
+    said_lost: bool,
     leave_by: Option<Instant>,
     story: Story,
 }
@@ -153,6 +161,8 @@ impl Attached {
             // Until the session says otherwise, so that keys typed ahead are not lost.
             may_type: !read_only,
             link_is_lost: false,
+            say_lost_at: None,
+            said_lost: false,
             leave_by: None,
             story: Story::default(),
         })
@@ -183,6 +193,11 @@ impl Attached {
                         self.queue.push_back(Command::Resize(super::size()));
                     }
                 },
+                () = at(self.say_lost_at) => {
+                    self.say_lost_at = None;
+                    let words = self.outer.link_lost();
+                    self.said_lost = !words.is_empty() && writes.try_send(words).is_ok();
+                }
                 () = at(release_at) => {
                     release_at = None;
                     let pieces = self.input.release();
@@ -299,11 +314,17 @@ impl Attached {
             }
             Event::LinkLost if !self.link_is_lost => {
                 self.link_is_lost = true;
-                self.outer.link_lost()
+                self.say_lost_at = Some(Instant::now() + SAY_LOST_AFTER);
+                Vec::new()
             }
             Event::LinkBack if self.link_is_lost => {
                 self.link_is_lost = false;
-                self.outer.link_back()
+                self.say_lost_at = None;
+                if std::mem::take(&mut self.said_lost) {
+                    self.outer.link_back()
+                } else {
+                    Vec::new()
+                }
             }
             Event::LinkLost | Event::LinkBack => Vec::new(),
         }

@@ -193,18 +193,16 @@ impl Buffer {
                 return None;
             }
             let (row, col) = (self.row(), self.col());
-            let blank = self.grid.cursor.template.drawn(' ', Flags::empty());
-            self.split_wide(row, col..cols, &blank);
-            let gap = Cell::plain(' ', Color::Default, Flags::LEADING_WIDE_CHAR_SPACER);
-            *self.cell_mut(row, col) = gap;
+            self.split_wide_drawn(row, col..cols);
+            self.write(row, col, ' ', Flags::LEADING_WIDE_CHAR_SPACER);
             self.wrap();
         }
         let (row, col) = (self.row(), self.col());
         if insert {
-            self.insert_blanks(width);
+            let blank = self.drawn_blank();
+            self.insert_cells(width, &blank);
         }
-        let blank = self.grid.cursor.template.drawn(' ', Flags::empty());
-        self.split_wide(row, col..col + width, &blank);
+        self.split_wide_drawn(row, col..col + width);
         if width == 2 {
             self.write(row, col, c, Flags::WIDE_CHAR);
             self.write(row, col + 1, ' ', Flags::WIDE_CHAR_SPACER);
@@ -215,9 +213,36 @@ impl Buffer {
             self.goto_col(col + width);
         } else {
             self.goto_col(cols - 1);
-            self.grid.cursor.input_needs_wrap = autowrap;
+            self.grid.cursor.input_needs_wrap = true;
         }
         Some(col)
+    }
+
+    /// Writes printable ASCII at the cursor as [`Self::print`] does with autowrap, whole rows
+    /// at a time, and returns the column of the last character.
+    pub(super) fn print_ascii(&mut self, mut run: &[u8]) -> usize {
+        let cols = self.cols();
+        let mut printed = self.col();
+        while !run.is_empty() {
+            if self.pending_wrap() {
+                self.wrap();
+            }
+            let (row, col) = (self.row(), self.col());
+            let (now, later) = run.split_at(run.len().min(cols - col));
+            let end = col + now.len();
+            self.split_wide_drawn(row, col..end);
+            let pen = &self.grid.cursor.template;
+            let (pen, extra) = (pen.clone(), pen.has_extra());
+            let cells = &mut self.grid[Line(row as i32)][Column(col)..Column(end)];
+            for (cell, &byte) in cells.iter_mut().zip(now) {
+                cell.draw(&pen, byte.into(), Flags::empty(), extra);
+            }
+            printed = end - 1;
+            self.grid.cursor.point.column = Column(end.min(cols - 1));
+            self.grid.cursor.input_needs_wrap = end == cols;
+            run = later;
+        }
+        printed
     }
 
     /// Adds a combining mark to the character in column `printed` of the cursor's row, or
@@ -245,8 +270,13 @@ impl Buffer {
 
     /// Writes one cell.
     fn write(&mut self, row: usize, col: usize, c: char, layout: Flags) {
-        let drawn = self.grid.cursor.template.drawn(c, layout);
-        self.cell_mut(row, col).overwrite(&drawn);
+        let pen = &self.grid.cursor.template;
+        let (pen, extra) = (pen.clone(), pen.has_extra());
+        self.cell_mut(row, col).draw(&pen, c, layout, extra);
+    }
+
+    fn drawn_blank(&self) -> Cell {
+        self.grid.cursor.template.drawn(' ', Flags::empty())
     }
 
     fn wrap(&mut self) {
@@ -270,6 +300,20 @@ impl Buffer {
         }
     }
 
+    /// Does the same with blanks of the pen, made only if there is something to cut.
+    fn split_wide_drawn(&mut self, row: usize, range: Range<usize>) {
+        let cells = self.cells(row as i32);
+        let is_half = |col: usize| {
+            cells
+                .get(col)
+                .is_some_and(|cell| cell.flags.contains(Flags::WIDE_CHAR_SPACER))
+        };
+        if is_half(range.start) || is_half(range.end) {
+            let blank = self.drawn_blank();
+            self.split_wide(row, range, &blank);
+        }
+    }
+
     /// A cell that was erased.
     fn erased(&self) -> Cell {
         Cell::plain(' ', self.grid.cursor.template.bg, Flags::empty())
@@ -279,9 +323,20 @@ impl Buffer {
     pub(super) fn linefeed(&mut self) {
         self.grid.cursor.input_needs_wrap = false;
         if self.row() == self.bottom {
-            self.scroll_up(1);
+            self.scroll_up_from(self.top, 1);
         } else {
             self.goto(self.row() + 1, self.col());
+        }
+    }
+
+    /// Goes down a row because the program said so: what is there is a line of its own from
+    /// here on, even if text had wrapped into it before.
+    pub(super) fn new_line(&mut self) {
+        let row = self.row();
+        self.linefeed();
+        if self.row() > row {
+            let last = self.cols() - 1;
+            self.cell_mut(row, last).flags.remove(Flags::WRAPLINE);
         }
     }
 
@@ -295,15 +350,17 @@ impl Buffer {
         }
     }
 
-    /// Moves the region's rows up (SU).
+    /// Moves the region's rows up (SU). They do not go to the scrollback.
     pub(super) fn scroll_up(&mut self, count: usize) {
-        self.scroll_up_from(self.top, count);
+        self.remove_rows(self.top, count);
         self.settle_cursor();
     }
 
-    /// Moves the region's rows down (SD).
+    /// Moves the region's rows down (SD). The rows that come in have no background.
     pub(super) fn scroll_down(&mut self, count: usize) {
+        let bg = mem::take(&mut self.grid.cursor.template.bg);
         self.scroll_down_from(self.top, count);
+        self.grid.cursor.template.bg = bg;
         self.settle_cursor();
     }
 
@@ -357,7 +414,13 @@ impl Buffer {
         if !(self.top..=self.bottom).contains(&self.row()) {
             return;
         }
-        let (first, end) = (self.row(), self.bottom + 1);
+        self.remove_rows(self.row(), count);
+        self.goto_col(0);
+    }
+
+    /// Takes rows out of the region and lets none of them go to the scrollback.
+    fn remove_rows(&mut self, first: usize, count: usize) {
+        let end = self.bottom + 1;
         let count = count.min(end - first);
         if first > 0 {
             self.scroll_up_from(first, count);
@@ -371,19 +434,27 @@ impl Buffer {
                 self.grid[Line((row + count) as i32)] = blank;
             }
         }
-        self.goto_col(0);
     }
 
     /// Opens blanks at the cursor (ICH).
     pub(super) fn insert_blanks(&mut self, count: usize) {
+        let erased = self.erased();
+        self.insert_cells(count, &erased);
+    }
+
+    fn insert_cells(&mut self, count: usize, blank: &Cell) {
         self.grid.cursor.input_needs_wrap = false;
         let (row, col, cols) = (self.row(), self.col(), self.cols());
         let count = count.min(cols - col);
         let wrapped = self.cells(row as i32)[cols - 1].flags & Flags::WRAPLINE;
-        self.split_wide(row, col..col, &self.erased());
+        self.split_wide(row, col..col, blank);
         let line = &mut self.grid[Line(row as i32)];
         line[Column(col)..Column(cols)].rotate_right(count);
-        self.erase(row, col..col + count);
+        line[Column(col)..Column(col + count)].fill(blank.clone());
+        if line[Column(cols - 1)].flags.contains(Flags::WIDE_CHAR) {
+            // Its other half was pushed out.
+            line[Column(cols - 1)] = blank.clone();
+        }
         self.repair(row as i32);
         self.cell_mut(row, cols - 1).flags.insert(wrapped);
     }
@@ -397,7 +468,7 @@ impl Buffer {
         self.split_wide(row, col..col + count, &self.erased());
         let line = &mut self.grid[Line(row as i32)];
         line[Column(col)..Column(cols)].rotate_left(count);
-        self.erase(row, cols - count..cols);
+        self.fill(row, cols - count..cols);
         self.repair(row as i32);
         self.cell_mut(row, cols - 1).flags.insert(wrapped);
     }
@@ -413,9 +484,14 @@ impl Buffer {
         if range.is_empty() {
             return;
         }
-        let template = self.erased();
-        self.split_wide(row, range.clone(), &template);
-        self.grid[Line(row as i32)][Column(range.start)..Column(range.end)].fill(template);
+        self.split_wide(row, range.clone(), &self.erased());
+        self.fill(row, range);
+    }
+
+    /// Erases cells whose neighbours do not reach into them.
+    fn fill(&mut self, row: usize, range: Range<usize>) {
+        let erased = self.erased();
+        self.grid[Line(row as i32)][Column(range.start)..Column(range.end)].fill(erased);
     }
 
     /// The column that erasing starts from: behind the last one while a wrap is due, so
@@ -462,7 +538,7 @@ impl Buffer {
     /// Fills the screen with E (DECALN).
     pub(super) fn alignment_test(&mut self) {
         for row in 0..self.rows() {
-            let filled = Cell::plain('E', Color::Default, Flags::empty());
+            let filled = self.grid.cursor.template.drawn('E', Flags::empty());
             let cols = self.cols();
             self.grid[Line(row as i32)][Column(0)..Column(cols)].fill(filled);
         }
@@ -491,6 +567,9 @@ impl Buffer {
 
     /// Moves to the previous tab stop, or to the first column.
     pub(super) fn back_tab(&mut self, count: usize) {
+        if self.pending_wrap() {
+            return;
+        }
         for _ in 0..count.min(self.cols()) {
             let previous = (0..self.col()).rev().find(|&col| self.tabs[col]);
             self.goto_col(previous.unwrap_or(0));
@@ -508,21 +587,20 @@ impl Buffer {
         self.goto(row, col);
     }
 
-    /// Saves the cursor (DECSC).
+    /// Saves the cursor (DECSC), but not that a wrap is due.
     pub(super) fn save(&mut self, more: SavedMore) {
         self.grid.saved_cursor = self.grid.cursor.clone();
+        self.grid.saved_cursor.input_needs_wrap = false;
         self.saved = more;
     }
 
     /// Restores the cursor (DECRC) and returns the rest of what was saved.
-    pub(super) fn restore(&mut self, autowrap: bool) -> SavedMore {
+    pub(super) fn restore(&mut self) -> SavedMore {
         self.grid.cursor = self.grid.saved_cursor.clone();
-        self.grid.cursor.input_needs_wrap &= autowrap;
         if self.saved.origin {
             let row = self.row().clamp(self.top, self.bottom);
             self.grid.cursor.point.line = Line(row as i32);
         }
-        self.settle_cursor();
         self.saved
     }
 
@@ -535,8 +613,7 @@ impl Buffer {
     /// Whether the saved cursor stands where the cursor does, as after a switch to the
     /// alternate screen.
     pub(super) fn saved_where_it_is(&self) -> bool {
-        let (cursor, saved) = (&self.grid.cursor, &self.grid.saved_cursor);
-        cursor.point == saved.point && cursor.input_needs_wrap == saved.input_needs_wrap
+        self.grid.cursor.point == self.grid.saved_cursor.point
     }
 
     /// Does to the saved cursor what restoring it would do.
@@ -551,12 +628,6 @@ impl Buffer {
                 .clamp(self.top as i32, self.bottom as i32);
             self.grid.saved_cursor.point.line = Line(line);
         }
-        if self.grid.saved_cursor.input_needs_wrap {
-            let (line, last) = (self.grid.saved_cursor.point.line, Column(self.cols() - 1));
-            self.grid[line][last]
-                .flags
-                .remove(Flags::LEADING_WIDE_CHAR_SPACER);
-        }
     }
 
     /// Changes the size of a screen behind the alternate one. A cursor saved on the switch
@@ -566,8 +637,8 @@ impl Buffer {
         self.resize(size, true);
         if follows {
             self.grid.saved_cursor.point = self.grid.cursor.point;
-            self.grid.saved_cursor.input_needs_wrap = self.grid.cursor.input_needs_wrap;
         }
+        self.grid.cursor.input_needs_wrap = false;
         self.settle_saved();
     }
 
@@ -602,6 +673,7 @@ impl Buffer {
             }
             cursor.point.column = cursor.point.column.min(last);
         }
+        self.grid.saved_cursor.input_needs_wrap = false;
         self.settle_cursor();
     }
 

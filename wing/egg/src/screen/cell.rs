@@ -133,13 +133,35 @@ impl Cell {
         self.flags.insert(wrapped);
     }
 
+    /// Becomes what `pen` draws, as [`Self::overwrite`] does. `extra` says whether the pen
+    /// has anything that is kept out of line: mostly neither has, and nothing is counted or
+    /// freed.
+    #[inline]
+    pub(super) fn draw(&mut self, pen: &Self, c: char, layout: Flags, extra: bool) {
+        self.c = c;
+        self.fg = pen.fg;
+        self.bg = pen.bg;
+        self.flags = pen.flags | layout | (self.flags & Flags::WRAPLINE);
+        self.more = pen.more;
+        if extra || self.extra.is_some() {
+            self.extra.clone_from(&pen.extra);
+        }
+    }
+
+    /// Whether anything is kept out of line.
+    pub(super) fn has_extra(&self) -> bool {
+        self.extra.is_some()
+    }
+
     /// Takes the character away and leaves the colours: the other half of a wide character
     /// that was cut.
     pub(super) fn blank(&mut self) {
         self.c = ' ';
         self.flags
             .remove(Flags::WIDE_CHAR | Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER);
-        self.edit_extra(|extra| extra.zero_width.clear());
+        if !self.zero_width().is_empty() {
+            self.edit_extra(|extra| extra.zero_width.clear());
+        }
     }
 
     /// Whether nothing of it needs drawing; how its row wraps is another matter.
@@ -179,6 +201,9 @@ impl Cell {
 
     /// Opens or closes a hyperlink on a pen.
     pub(super) fn set_link(&mut self, link: Option<Link>) {
+        if link.is_none() && self.link().is_none() {
+            return;
+        }
         self.edit_extra(|extra| extra.link = link.map(Arc::new));
     }
 
@@ -189,6 +214,9 @@ impl Cell {
     }
 
     fn set_underline_color(&mut self, color: Color) {
+        if self.underline_color() == color {
+            return;
+        }
         self.edit_extra(|extra| extra.underline = color);
     }
 
@@ -237,7 +265,7 @@ impl Cell {
                     Some(5) => Flags::DASHED_UNDERLINE,
                     Some(_) => continue,
                 }),
-                5 | 6 => self.more |= BLINK,
+                5 => self.more |= BLINK,
                 7 => self.flags.insert(Flags::INVERSE),
                 8 => self.flags.insert(Flags::HIDDEN),
                 9 => self.flags.insert(Flags::STRIKEOUT),

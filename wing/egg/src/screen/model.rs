@@ -168,10 +168,6 @@ impl State {
                 self.primary.resize_hidden(size);
             }
         }
-        // Text that is wrapped anew can leave the cursor waiting to wrap.
-        if !self.modes.autowrap {
-            self.screen().grid.cursor.input_needs_wrap = false;
-        }
     }
 
     fn current_modes(&self) -> Modes {
@@ -229,11 +225,12 @@ impl State {
         self.last_print = match char_width(drawn) {
             0 => {
                 // C1 controls have no meaning in UTF-8 text and are no marks either.
-                if !drawn.is_control() {
-                    let printed = self.last_print.map(|(_, col)| col);
-                    self.screen().combine(drawn, printed);
+                if drawn.is_control() {
+                    return;
                 }
-                None
+                let printed = self.last_print.map(|(_, col)| col);
+                self.screen().combine(drawn, printed);
+                self.last_print
             }
             width => self
                 .screen()
@@ -251,17 +248,18 @@ impl State {
     }
 
     fn restore_cursor(&mut self) {
-        let autowrap = self.modes.autowrap;
-        let more = self.screen().restore(autowrap);
+        let more = self.screen().restore();
         self.charsets = more.charsets;
         self.modes.origin = more.origin;
     }
 
     fn enter_alt(&mut self) {
         if self.alt.is_none() {
-            self.primary.settle_cursor();
             self.primary.settle_saved();
             self.alt = Some(Buffer::alternate(self.size, &self.primary));
+            // Leaving comes back to where the cursor is then, or to the saved one: neither
+            // waits to wrap because this one did.
+            self.primary.grid.cursor.input_needs_wrap = false;
         }
     }
 
@@ -280,6 +278,7 @@ impl State {
         let fresh = Self::new(self.size, limits);
         let old = mem::replace(self, fresh);
         self.title = old.title;
+        self.titles = old.titles;
         self.replies = old.replies;
         self.attention = old.attention;
     }
@@ -295,7 +294,9 @@ impl State {
             autowrap: fresh.autowrap,
             origin: fresh.origin,
             insert: fresh.insert,
+            synchronized: fresh.synchronized,
             cursor_visible: fresh.cursor_visible,
+            cursor_shape: fresh.cursor_shape,
             ..self.modes
         };
         self.charsets = Charsets::default();
@@ -314,12 +315,7 @@ impl State {
                 modes.origin = on;
                 self.screen().address(0, 0, on);
             }
-            7 => {
-                modes.autowrap = on;
-                if !on {
-                    self.screen().grid.cursor.input_needs_wrap = false;
-                }
-            }
+            7 => modes.autowrap = on,
             9 | 1000 | 1002 | 1003 => {
                 modes.mouse = match (on, mode) {
                     (false, _) => Mouse::Off,
@@ -514,7 +510,7 @@ impl State {
             b'g' => {
                 let col = screen.col();
                 match first {
-                    0 => screen.tabs[col] = false,
+                    0 if !screen.pending_wrap() => screen.tabs[col] = false,
                     3 => screen.tabs.fill(false),
                     _ => {}
                 }
@@ -536,9 +532,9 @@ impl State {
                     screen.address(0, 0, origin);
                 }
             }
-            b's' if csi.params.is_empty() => self.save_cursor(),
+            b's' => self.save_cursor(),
             b't' => self.window_operation(csi),
-            b'u' if csi.params.is_empty() => self.restore_cursor(),
+            b'u' => self.restore_cursor(),
             _ => {}
         }
     }
@@ -565,13 +561,17 @@ impl State {
         }
     }
 
-    /// Repeats the last character (REP), at most once round the whole screen.
+    /// Repeats the last character with its marks (REP), at most once round the whole screen.
     fn repeat(&mut self, last: Option<(char, usize)>, count: usize) {
-        if let Some((c, _)) = last {
+        if let Some((c, col)) = last {
+            let screen = self.active();
+            let marks = screen.cells(screen.row() as i32)[col].zero_width().to_vec();
             let cells = usize::from(self.size.cols) * usize::from(self.size.rows);
             for _ in 0..count.min(cells) {
                 self.draw(c);
+                marks.iter().for_each(|&mark| self.draw(mark));
             }
+            self.last_print = None;
         }
     }
 
@@ -649,6 +649,16 @@ impl Sink for State {
         self.draw(c);
     }
 
+    fn print_ascii(&mut self, run: &[u8]) {
+        let modes = &self.modes;
+        let plain = self.charsets.sets[self.charsets.active] == Charset::Ascii;
+        let (Some(&last), true) = (run.last(), plain && modes.autowrap && !modes.insert) else {
+            return run.iter().for_each(|&byte| self.draw(byte.into()));
+        };
+        let col = self.screen().print_ascii(run);
+        self.last_print = Some((last.into(), col));
+    }
+
     fn control(&mut self, byte: u8) {
         self.last_print = None;
         let newline = self.modes.newline;
@@ -658,7 +668,7 @@ impl Sink for State {
             0x08 => screen.goto_col(screen.col().saturating_sub(1)),
             0x09 => screen.tab(1),
             0x0a..=0x0c => {
-                screen.linefeed();
+                screen.new_line();
                 if newline {
                     screen.goto_col(0);
                 }
@@ -684,8 +694,10 @@ impl Sink for State {
                 screen.goto_col(0);
             }
             (b"", b'H') => {
-                let col = screen.col();
-                screen.tabs[col] = true;
+                if !screen.pending_wrap() {
+                    let col = screen.col();
+                    screen.tabs[col] = true;
+                }
             }
             (b"", b'M') => screen.reverse_index(),
             (b"", b'c') => self.full_reset(),
@@ -700,7 +712,19 @@ impl Sink for State {
                 self.charsets.sets[usize::from(set - b'(')] = match last {
                     b'0' => Charset::LineDrawing,
                     b'A' => Charset::Uk,
-                    _ => Charset::Ascii,
+                    // National sets differ from ASCII in a few characters that UTF-8 has.
+                    b'B'
+                    | b'C'
+                    | b'E'
+                    | b'H'
+                    | b'K'
+                    | b'Q'
+                    | b'R'
+                    | b'Y'
+                    | b'Z'
+                    | b'4'..=b'7'
+                    | b'=' => Charset::Ascii,
+                    _ => return,
                 };
             }
             _ => {}
@@ -713,8 +737,13 @@ impl Sink for State {
             (0, 0, b'b') => self.repeat(last_print, csi.count(0)),
             (0, 0, _) => self.plain_csi(csi),
             (0, b' ', b'q') => {
-                if csi.params.get(0) <= 6 {
-                    self.modes.cursor_shape = csi.params.get(0) as u8;
+                let shape = if csi.params.is_empty() {
+                    1
+                } else {
+                    csi.params.get(0)
+                };
+                if shape <= 6 {
+                    self.modes.cursor_shape = shape as u8;
                     self.modes.cursor_blink = None;
                 }
             }

@@ -29,6 +29,8 @@ const SKIPPED_STRING: &[u8] = b"\x1b_x";
 pub(super) trait Sink {
     /// A character of text.
     fn print(&mut self, c: char);
+    /// A run of printable ASCII, the bulk of all output.
+    fn print_ascii(&mut self, run: &[u8]);
     /// A C0 control, alone or inside a sequence.
     fn control(&mut self, byte: u8);
     /// An escape sequence without parameters.
@@ -68,9 +70,29 @@ impl Parser {
     pub(super) fn advance(&mut self, sink: &mut impl Sink, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some(&byte) = rest.first() {
-            if self.state == State::Ground && self.raw.is_empty() && byte >= 0x20 && byte != 0x7f {
-                rest = self.text(sink, rest);
-            } else if self.byte(sink, byte) {
+            if self.state == State::Ground && self.raw.is_empty() {
+                match byte {
+                    0x20..=0x7e => {
+                        let (run, after) = rest.split_at(ascii_run(rest));
+                        sink.print_ascii(run);
+                        rest = after;
+                        continue;
+                    }
+                    0x80.. => {
+                        rest = self.text(sink, rest);
+                        continue;
+                    }
+                    0x1b => {
+                        if let Some((csi, after)) = Csi::whole(rest) {
+                            sink.csi(&csi);
+                            rest = after;
+                            continue;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if self.byte(sink, byte) {
                 rest = &rest[1..];
             }
         }
@@ -90,11 +112,12 @@ impl Parser {
         [opening, body].concat()
     }
 
-    /// Prints the run of text at the start of `bytes` and returns what follows it.
+    /// Prints the run of text beyond ASCII at the start of `bytes` and returns what follows
+    /// it.
     fn text<'a>(&mut self, sink: &mut impl Sink, bytes: &'a [u8]) -> &'a [u8] {
         let end = bytes
             .iter()
-            .position(|&byte| byte < 0x20 || byte == 0x7f)
+            .position(u8::is_ascii)
             .unwrap_or(bytes.len());
         let (mut run, after) = bytes.split_at(end);
         loop {
@@ -129,7 +152,10 @@ impl Parser {
     fn byte(&mut self, sink: &mut impl Sink, byte: u8) -> bool {
         match (self.state, byte) {
             (State::Ground, _) => return self.ground(sink, byte),
-            (_, 0x18 | 0x1a) => self.enter(State::Ground),
+            (_, 0x18 | 0x1a) => {
+                sink.control(byte);
+                self.enter(State::Ground);
+            }
             (State::Osc, 0x1b) => {
                 self.end_string(sink, State::Escape, |sink, raw| sink.osc(raw, false))
             }
@@ -246,6 +272,22 @@ pub(super) struct Csi {
 }
 
 impl Csi {
+    /// The control sequence at the start of `bytes`, if all of it is there and nothing is
+    /// odd about it, and what follows.
+    fn whole(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let body = bytes.strip_prefix(b"\x1b[")?;
+        let end = body
+            .iter()
+            .position(|byte| !matches!(byte, 0x20..=0x3f))
+            .filter(|&end| end <= MAX_SEQUENCE)?;
+        let (raw, after) = body.split_at(end);
+        let (&last, after) = after.split_first()?;
+        if !(0x40..=0x7e).contains(&last) {
+            return None;
+        }
+        Some((Self::parse(raw, last)?, after))
+    }
+
     fn parse(raw: &[u8], last: u8) -> Option<Self> {
         if raw.len() > MAX_SEQUENCE {
             return None;
@@ -281,10 +323,14 @@ impl Csi {
 /// The numbers of a sequence, in groups: `1;4:3` is the group 1 and the group 4, 3.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(super) struct Params {
-    values: Vec<u16>,
-    /// Where each group begins in `values`.
-    starts: Vec<usize>,
+    values: [u16; MAX_PARAMS],
+    len: usize,
+    /// A bit for each value that begins a group.
+    starts: u32,
 }
+
+// A bit for each of them is all that there is.
+const _: () = assert!(MAX_PARAMS == u32::BITS as usize);
 
 impl Params {
     fn parse(numbers: &[u8]) -> Self {
@@ -292,59 +338,80 @@ impl Params {
         if numbers.is_empty() {
             return params;
         }
-        params.starts.push(0);
-        params.values.push(0);
+        (params.len, params.starts) = (1, 1);
+        let mut value = 0u16;
         for &byte in numbers {
             match byte {
                 b';' | b':' => {
-                    if params.values.len() == MAX_PARAMS {
+                    if params.len == MAX_PARAMS {
                         break;
                     }
+                    params.values[params.len - 1] = value;
+                    value = 0;
                     if byte == b';' {
-                        params.starts.push(params.values.len());
+                        params.starts |= 1 << params.len;
                     }
-                    params.values.push(0);
+                    params.len += 1;
                 }
                 _ => {
-                    if let Some(value) = params.values.last_mut() {
-                        *value = value
-                            .saturating_mul(10)
-                            .saturating_add(u16::from(byte - b'0'));
-                    }
+                    value = value
+                        .saturating_mul(10)
+                        .saturating_add(u16::from(byte - b'0'));
                 }
             }
         }
+        params.values[params.len - 1] = value;
         params
     }
 
     /// Whether no number was given at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.len == 0
     }
 
     /// How many groups there are.
     pub(super) fn len(&self) -> usize {
-        self.starts.len()
+        self.starts.count_ones() as usize
     }
 
     /// The first number of group `index`, 0 when it is missing.
     pub(super) fn get(&self, index: usize) -> u16 {
-        self.starts
-            .get(index)
-            .map_or(0, |&start| self.values[start])
+        self.groups().nth(index).map_or(0, |group| group[0])
     }
 
     /// The groups, none of them empty.
     pub(super) fn groups(&self) -> impl Iterator<Item = &[u16]> {
-        let ends = self
-            .starts
-            .iter()
-            .skip(1)
-            .copied()
-            .chain([self.values.len()]);
-        self.starts
-            .iter()
-            .zip(ends)
-            .map(|(&start, end)| &self.values[start..end])
+        let mut starts = self.starts;
+        std::iter::from_fn(move || {
+            if starts == 0 {
+                return None;
+            }
+            let start = starts.trailing_zeros() as usize;
+            starts &= starts - 1;
+            let end = if starts == 0 {
+                self.len
+            } else {
+                starts.trailing_zeros() as usize
+            };
+            Some(&self.values[start..end])
+        })
     }
+}
+
+/// How many bytes at the start are printable ASCII. Blocks are looked at without a branch
+/// for each byte.
+fn ascii_run(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 16;
+    let printable = |byte: u8| byte.wrapping_sub(0x20) < 0x5f;
+    let whole = bytes
+        .chunks_exact(BLOCK)
+        .take_while(|block| block.iter().fold(true, |all, &byte| all & printable(byte)))
+        .count()
+        * BLOCK;
+    let rest = &bytes[whole..];
+    whole
+        + rest
+            .iter()
+            .position(|&byte| !printable(byte))
+            .unwrap_or(rest.len())
 }

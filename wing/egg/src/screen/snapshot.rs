@@ -36,7 +36,7 @@ pub(super) fn write(state: &State, scrollback: usize) -> Vec<u8> {
             writer.save(primary);
             writer.margins(primary);
             let cursor = &primary.grid.cursor;
-            writer.place(primary, cursor.point, cursor.input_needs_wrap, 0);
+            writer.place(primary, cursor.point, false, 0);
             writer.pen(&Cell::default());
             writer.push("\x1b[?1047h");
         }
@@ -159,11 +159,11 @@ impl Writer {
                 self.pen(&Cell::default());
                 self.push("\x1b[K");
             }
-            overprinted = gap && !buffer.cells(line + 1)[0].flags.contains(Flags::WIDE_CHAR);
+            overprinted = gap && !left_gap(&cells[cols - 1], &buffer.cells(line + 1)[0]);
             if overprinted {
                 // The wide character that left the gap is no more; another one leaves it
                 // again.
-                self.pen(&Cell::default());
+                self.pen(&cells[cols - 1]);
                 self.push("\u{3000}\r");
             } else if !wrapped && line + 1 < end {
                 // A row that scrolls in takes the background of the pen.
@@ -203,9 +203,6 @@ impl Writer {
         self.saved_cursor(buffer, 0);
         self.push("\x1b7");
         self.plain_cursor(buffer.saved);
-        if saved.input_needs_wrap && buffer.has_gap(saved.point.line.0) {
-            self.reopen_gap(buffer, saved.point.line.0);
-        }
     }
 
     /// Makes the cursor what the saved one is, where `top` is the top margin in force.
@@ -215,12 +212,8 @@ impl Writer {
         if origin {
             self.push("\x1b[?6h");
         }
-        self.place(
-            buffer,
-            saved.point,
-            saved.input_needs_wrap,
-            if origin { top } else { 0 },
-        );
+        let top = if origin { top } else { 0 };
+        self.place(buffer, saved.point, false, top);
         self.pen_anew(&saved.template);
         self.charsets(charsets);
     }
@@ -256,27 +249,6 @@ impl Writer {
         }
         self.goto(row, col);
         self.cell(&cells[col]);
-    }
-
-    /// Leaves a gap at the end of `line` again, which printing over it filled, and mends
-    /// the next row.
-    fn reopen_gap(&mut self, buffer: &Buffer, line: i32) {
-        self.goto(usize::try_from(line).unwrap_or(0), buffer.cols() - 1);
-        self.pen(&Cell::default());
-        self.push("\u{3000}\r");
-        let next = buffer.cells(line + 1);
-        let (mut col, gap) = (0, buffer.has_gap(line + 1));
-        while col < 2 && !(gap && col + 1 == next.len()) {
-            self.cell(&next[col]);
-            col += if next[col].flags.contains(Flags::WIDE_CHAR) {
-                2
-            } else {
-                1
-            };
-        }
-        if gap && next.len() == 2 {
-            self.reopen_gap(buffer, line + 1);
-        }
     }
 
     fn charsets(&mut self, charsets: Charsets) {
@@ -390,7 +362,15 @@ impl Writer {
             self.push(if wide { "\x1b[2P" } else { "\x1b[P" });
         }
         self.push_char(c);
+        for &mark in buffer.cells(cursor.point.line.0)[col].zero_width() {
+            self.push_char(mark);
+        }
     }
+}
+
+/// Whether printing `next`, a row's first cell, leaves `gap` at the end of the row above.
+fn left_gap(gap: &Cell, next: &Cell) -> bool {
+    next.flags.contains(Flags::WIDE_CHAR) && gap.same_pen(next) && gap.link() == next.link()
 }
 
 /// Rows up to the last one that needs printing.

@@ -8,8 +8,9 @@
 /// Columns that `c` takes: 0, 1 or 2.
 pub(super) fn char_width(c: char) -> usize {
     let code = c as u32;
-    if code < 0x7f {
-        1
+    // Nothing below the combining marks but controls is anything else.
+    if code < 0x300 {
+        usize::from(!matches!(code, 0x7f..=0x9f))
     } else if within(ZERO, code) {
         0
     } else if within(WIDE, code) {

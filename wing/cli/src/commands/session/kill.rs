@@ -1,5 +1,6 @@
 //! `wt session kill`: ends a session.
 
+use wt_protocol::rpc::Request;
 use wt_wing::profile::Profile;
 
 use super::super::terminal::One;
@@ -21,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, output: Output) -> Done {
     let profile = Profile::locate()?;
     let place = Place::find(&profile, &args.whereabouts).await?;
-    let session = place.kill(&args.name).await?;
+    let session = place.act(Request::Kill { session: args.name }).await?;
     let name = plain(&session.name).into_owned();
     output.answer(
         &One {

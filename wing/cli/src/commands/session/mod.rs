@@ -4,7 +4,11 @@ mod kill;
 pub(crate) mod ps;
 mod read;
 mod rename;
+mod resize;
 mod rm;
+mod send;
+mod signal;
+mod wait;
 
 use clap::Subcommand;
 
@@ -26,6 +30,10 @@ enum Act {
     Kill(kill::Args),
     Rename(rename::Args),
     Rm(rm::Args),
+    Send(send::Args),
+    Wait(wait::Args),
+    Signal(signal::Args),
+    Resize(resize::Args),
 }
 
 pub(crate) async fn run(args: Args, output: Output) -> Done {
@@ -35,5 +43,9 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         Act::Kill(args) => kill::run(args, output).await,
         Act::Rename(args) => rename::run(args, output).await,
         Act::Rm(args) => rm::run(args, output).await,
+        Act::Send(args) => send::run(args, output).await,
+        Act::Wait(args) => wait::run(args, output).await,
+        Act::Signal(args) => signal::run(args, output).await,
+        Act::Resize(args) => resize::run(args, output).await,
     }
 }

@@ -1,5 +1,6 @@
 //! `wt session rename`: gives a session another name.
 
+use wt_protocol::rpc::Request;
 use wt_wing::profile::Profile;
 
 use super::super::terminal::One;
@@ -22,7 +23,12 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, output: Output) -> Done {
     let profile = Profile::locate()?;
     let place = Place::find(&profile, &args.whereabouts).await?;
-    let session = place.rename(&args.name, &args.to).await?;
+    let session = place
+        .act(Request::Rename {
+            session: args.name.clone(),
+            name: args.to,
+        })
+        .await?;
     let (name, before) = (
         plain(&session.name).into_owned(),
         plain(&args.name).into_owned(),
