@@ -9,13 +9,12 @@ pub(crate) fn difference(whole: &Value, restored: &Value) -> Option<String> {
 
 fn at(path: &str, whole: &Value, restored: &Value) -> Option<String> {
     match (whole, restored) {
-        (Value::Object(left), Value::Object(right)) => left
-            .keys()
-            .chain(right.keys())
-            .find_map(|key| {
+        (Value::Object(left), Value::Object(right)) => {
+            left.keys().chain(right.keys()).find_map(|key| {
                 let (left, right) = (&whole[key], &restored[key]);
                 at(&format!("{path}.{key}"), left, right)
-            }),
+            })
+        }
         (Value::Array(left), Value::Array(right)) => {
             let unequal = (0..left.len().max(right.len())).find_map(|index| {
                 let (left, right) = (&whole[index], &restored[index]);
@@ -30,7 +29,9 @@ fn at(path: &str, whole: &Value, restored: &Value) -> Option<String> {
             })
         }
         _ if whole == restored => None,
-        _ => Some(format!("{path}: the stream gives {whole}, the snapshot {restored}")),
+        _ => Some(format!(
+            "{path}: the stream gives {whole}, the snapshot {restored}"
+        )),
     }
 }
 
@@ -42,4 +43,9 @@ pub(crate) fn without_joins(state: &mut Value) {
             line["wrapped"] = false.into();
         }
     }
+}
+
+/// Takes away in which row the cursor of the primary screen was saved.
+pub(crate) fn without_saved_row(state: &mut Value) {
+    state["normal"]["saved"]["y"] = Value::Null;
 }

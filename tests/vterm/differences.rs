@@ -2,8 +2,7 @@
 //!
 //! Each entry has the shortest stream that shows it; a test feeds it and fails when both
 //! agree, so that the list cannot outlive its reasons. The random streams leave out just
-//! this much (`streams::Stream`), nothing is left out of the recordings, and no comparison
-//! is loosened.
+//! this much (`streams::Writer`); the recordings are whole.
 
 /// One difference.
 pub(crate) struct Difference {
@@ -80,8 +79,8 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         name: "ED 2 of blanks",
-        reason: "rows move to the scrollback up to the last one with something to see; xterm.js \
-                 counts written blanks too, and colours not",
+        reason: "rows move to the scrollback down to the last one with text, and all are erased; \
+                 xterm.js takes written blanks for text, and leaves rows of background alone",
         before: "a\r\n\r\n \x1b[2J",
         after: "",
     },

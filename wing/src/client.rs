@@ -125,7 +125,7 @@ impl Client {
         Ok(Arc::new(Self {
             profile: profile.clone(),
             secret: profile.client_secret()?,
-            dialling: Dialling::new(profile, Uplink::Quic),
+            dialling: Dialling::new(profile, Uplink::QuicAtWork),
             link: Mutex::new(None),
             login,
         }))

@@ -2,8 +2,10 @@
 //
 // Requests and answers are frames: a length in four bytes, little endian, and JSON. A request
 // is {cols, rows, scrollback, steps}; each step is {"feed": base64}, {"resize": [cols, rows]}
-// or {"state": true}. The answer is the list of states asked for. The options are those of
-// the browser client.
+// or {"state": true}. The answer is the list of states asked for.
+//
+// scrollOnEraseInDisplay is set so that scrollbacks can be compared: the model keeps what ED 2
+// erases, too. reflowCursorLine is set for the same reason.
 //
 // What a program can set and xterm.js does not publish is read from its inside; the version
 // is pinned, and a name that is missing there ends the script.
