@@ -1,6 +1,6 @@
 //! An attachment: one terminal of a user on one session, over any number of cuts.
 //!
-//! [`Place`] is the core: it knows where input and output stopped. [`run`] moves bytes
+//! `Place` is the core: it knows where input and output stopped. [`run`] moves bytes
 //! between it, a session that is here or at another wing, and whoever shows it.
 
 use std::collections::VecDeque;

@@ -507,7 +507,7 @@ fn open_log(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// A log file that starts over at [`MAX_LOG`] bytes and keeps the one before.
+/// A log file that starts over at a fixed size and keeps the one before.
 #[derive(Debug, Clone)]
 pub struct LogFile(Arc<Mutex<LogState>>);
 

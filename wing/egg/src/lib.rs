@@ -8,7 +8,7 @@
 //! What this crate deliberately does not do: know of relays, accounts or sealed
 //! sessions (`wt-wing` does), or decide what a session is called and where it starts.
 //!
-//! Decisions live in cores without IO ([`attachments`], [`env`], [`screen`]); the
+//! Decisions live in cores without IO ([`attachments`], [`mod@env`], [`screen`]); the
 //! process around them is in [`server`].
 #![forbid(unsafe_code)]
 
