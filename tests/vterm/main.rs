@@ -35,7 +35,8 @@ const CASES: u64 = 400;
 /// Cuts of one recording, beside its end.
 const CUTS: usize = 25;
 
-/// What real programs wrote to a terminal of that size.
+/// What real programs wrote to a terminal of that size while somebody typed: editing, paging,
+/// panes and history search, and pictures, links and scripts printed by `printf`.
 const RECORDINGS: &[(&str, Size)] = &[
     ("bash", Size { cols: 60, rows: 15 }),
     ("graphics", Size { cols: 50, rows: 10 }),

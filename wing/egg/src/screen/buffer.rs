@@ -527,9 +527,19 @@ impl Buffer {
                 }
                 self.erase_line(1);
             }
-            // What was on the screen moves to the scrollback, so that `clear` does not
-            // destroy it.
-            2 => self.grid.clear_viewport::<Color>(),
+            // The rows down to the last text move to the scrollback, so that `clear` does not
+            // destroy them.
+            2 => {
+                let used = (0..rows)
+                    .rev()
+                    .find(|&row| self.cells(row as i32).iter().any(|cell| cell.c != ' '))
+                    .map_or(0, |last| last + 1);
+                let screen = Line(0)..Line(rows as i32);
+                self.grid.scroll_up::<Color>(&screen, used);
+                for row in 0..rows - used {
+                    self.fill(row, 0..cols);
+                }
+            }
             3 => self.grid.clear_history(),
             _ => {}
         }

@@ -27,6 +27,9 @@ const MAX_ATTENTION: usize = 16;
 const MAX_REPLIES: usize = 64 * 1024;
 /// Bytes of a hyperlink; a longer one is no link. Browsers cut at about the same length.
 const MAX_URI: usize = 2048;
+/// Repetitions of a character (REP) that even a small screen is given; programs ask for a row
+/// at most, and each sequence could ask for 65,535.
+const MIN_REPEATS: usize = 1024;
 /// Bytes of a hyperlink's id.
 const MAX_LINK_ID: usize = 256;
 
@@ -48,7 +51,7 @@ impl Default for ModelLimits {
 /// The terminal model of an egg.
 ///
 /// It does no input or output and knows no clock. One thread owns it; feeding is fast
-/// enough (tens of MB each second) to be done where the output is read.
+/// enough (more than 100 MB each second) to be done where the output is read.
 #[derive(Debug)]
 pub struct Model {
     parser: Parser,
@@ -561,13 +564,14 @@ impl State {
         }
     }
 
-    /// Repeats the last character with its marks (REP), at most once round the whole screen.
+    /// Repeats the last character with its marks (REP), at most once round the whole screen or
+    /// [`MIN_REPEATS`] times.
     fn repeat(&mut self, last: Option<(char, usize)>, count: usize) {
         if let Some((c, col)) = last {
             let screen = self.active();
             let marks = screen.cells(screen.row() as i32)[col].zero_width().to_vec();
             let cells = usize::from(self.size.cols) * usize::from(self.size.rows);
-            for _ in 0..count.min(cells) {
+            for _ in 0..count.min(cells.max(MIN_REPEATS)) {
                 self.draw(c);
                 marks.iter().for_each(|&mark| self.draw(mark));
             }
@@ -693,11 +697,9 @@ impl Sink for State {
                 screen.linefeed();
                 screen.goto_col(0);
             }
-            (b"", b'H') => {
-                if !screen.pending_wrap() {
-                    let col = screen.col();
-                    screen.tabs[col] = true;
-                }
+            (b"", b'H') if !screen.pending_wrap() => {
+                let col = screen.col();
+                screen.tabs[col] = true;
             }
             (b"", b'M') => screen.reverse_index(),
             (b"", b'c') => self.full_reset(),

@@ -115,10 +115,7 @@ impl Parser {
     /// Prints the run of text beyond ASCII at the start of `bytes` and returns what follows
     /// it.
     fn text<'a>(&mut self, sink: &mut impl Sink, bytes: &'a [u8]) -> &'a [u8] {
-        let end = bytes
-            .iter()
-            .position(u8::is_ascii)
-            .unwrap_or(bytes.len());
+        let end = bytes.iter().position(u8::is_ascii).unwrap_or(bytes.len());
         let (mut run, after) = bytes.split_at(end);
         loop {
             let error = match std::str::from_utf8(run) {

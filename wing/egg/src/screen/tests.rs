@@ -573,6 +573,21 @@ fn edits_do_what_terminals_do() {
             vec!["0123456789012345678b"],
         ),
         ("gone\x1bcnew", vec!["new"]),
+        // Marks belong to the character, in REP as well; a second REP repeats nothing.
+        ("e\u{301}\x1b[2b", vec!["e\u{301}e\u{301}e\u{301}"]),
+        ("e\x1b[2b\x1b[2b", vec!["eee"]),
+        // An insertion cuts a wide character at the edge and no other.
+        (
+            "\u{1f600}\u{1f600}0123456789abcd\u{1f600}\x1b[4h\rabc)",
+            vec!["abc)\u{1f600}\u{1f600}0123456789ab"],
+        ),
+        // An unknown character set changes none.
+        ("\x1b(0\x1b(Pq", vec!["\u{2500}"]),
+        // A saved cursor does not wait to wrap.
+        (
+            "01234567890123456789\x1b7\x1b8x",
+            vec!["0123456789012345678x"],
+        ),
     ] {
         let mut model = small();
         model.feed(stream.as_bytes());
@@ -594,6 +609,47 @@ fn deleting_the_first_line_does_not_add_to_the_history() {
 
     model.feed(b"\x1b[6H\n");
     assert_eq!(model.text(ALL).first_visible, 1);
+}
+
+#[test]
+fn scrolling_by_sequence_adds_nothing_to_the_history_and_a_line_feed_does() {
+    let mut model = small();
+    model.feed(b"1\r\n2\x1b[S");
+    assert_eq!(model.text(ALL).first_visible, 0);
+    assert_eq!(lines(&model.text(ALL))[0], "2");
+
+    model.feed(b"\x1b[6H\n");
+    assert_eq!(model.text(ALL).first_visible, 1);
+}
+
+#[test]
+fn a_line_feed_ends_what_had_wrapped_there_and_a_carriage_return_does_not() {
+    for (stream, wrapped) in [("\r\n", false), ("\r", true)] {
+        let mut model = small();
+        model.feed(b"01234567890123456789abc\x1b[H");
+        model.feed(stream.as_bytes());
+        assert_eq!(model.text(0).lines[0].wrapped, wrapped, "{stream:?}");
+    }
+}
+
+#[test]
+fn clearing_a_blank_screen_adds_nothing_to_the_history() {
+    let mut model = small();
+    model.feed(b"\x1b[44m\x1b[2J\x1b[2J");
+    assert_eq!(model.text(ALL).first_visible, 0);
+    assert_restores(&model);
+}
+
+#[test]
+fn runs_of_text_are_drawn_as_single_characters_are() {
+    let stream = "\x1b[31mplain text that wraps round the edge\x1b]8;;http://a\x07linked\x1b]8;;\x07 \
+        \u{6f22}\u{6f22}\x1b[2;1Hover\x1b[4hinsert\x1b[4l\x1b[?7lcut at the edge of the row\x1b[?7h\x1b(0qqq";
+    let mut runs = small();
+    runs.feed(stream.as_bytes());
+    let mut single = small();
+    stream.bytes().for_each(|byte| single.feed(&[byte]));
+
+    assert_same(&runs, &single);
 }
 
 // The user's own terminal.
