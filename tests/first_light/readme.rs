@@ -96,9 +96,9 @@ fn roost_start_names_the_wing_and_the_next_two_commands() {
     let next = said
         .iter()
         .filter(|line| {
-            line.trim_start()
-                .trim_start_matches("$ ")
-                .starts_with("wt ")
+            // By name, or by its path where a shell would not find it.
+            let program = line.trim().split(' ').next().unwrap_or_default();
+            program == "wt" || program.ends_with("/wt")
         })
         .count();
     assert_eq!(next, 2, "there are to be two next commands:\n{run}");

@@ -1,5 +1,8 @@
 //! `wt roost`: a relay and a wing in one process.
 
+use std::env;
+use std::path::PathBuf;
+
 use std::net::SocketAddr;
 
 use clap::Subcommand;
@@ -148,9 +151,31 @@ fn welcome(status: &DaemonStatus, already_running: bool, url: Option<&str>) -> S
     });
     format!(
         "the roost {verb} at {roost}\nlabel  {label}\nid     {wing_id}\n{browser}\n\
-         next, a terminal here that stays:\n  wt terminal --name work\n\
-         and from another machine or profile, a sign-in:\n  wt login --roost {roost}\n"
+         next, a terminal here that stays:\n  {wt} terminal --name work\n\
+         and from another machine or profile, a sign-in:\n  {wt} login --roost {roost}\n",
+        wt = typed_name()
     )
+}
+
+/// What to type for this very program: `wt` if a shell finds it by that name, else its path,
+/// from here if it is below.
+fn typed_name() -> String {
+    let Ok(here) = env::current_exe() else {
+        return "wt".to_owned();
+    };
+    let is_this = |file: PathBuf| file.canonicalize().is_ok_and(|found| found == here);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&path)
+        .map(|folder| folder.join("wt"))
+        .find(|file| file.is_file());
+    if found.is_some_and(is_this) {
+        return "wt".to_owned();
+    }
+    let below = env::current_dir().ok().and_then(|folder| {
+        let relative = here.strip_prefix(folder).ok()?;
+        Some(relative.display().to_string())
+    });
+    below.unwrap_or_else(|| here.display().to_string())
 }
 
 async fn run_approve(profile: &Profile, code: &str, output: Output) -> Done {
