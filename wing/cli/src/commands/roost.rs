@@ -1,9 +1,8 @@
 //! `wt roost`: a relay and a wing in one process.
 
 use std::env;
-use std::path::PathBuf;
-
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use serde::Serialize;
