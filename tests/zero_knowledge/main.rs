@@ -71,8 +71,11 @@ fn a_relay_holds_nothing_of_a_session_and_the_search_would_find_it() {
     let program = world.ada.session(NAME).unwrap()["pid"].as_u64().unwrap();
     let egg = parent(u32::try_from(program).unwrap()).unwrap();
     let in_the_open = forbidden.in_process(egg).unwrap();
-    in_the_open.assert_holds("the egg's memory", "printed");
     in_the_open.assert_holds("the egg's memory", "session name");
+    // The egg's memory holds a screen of cells and no text; its log holds the bytes.
+    let kept = forbidden.in_dir(&world.ada.dir()).unwrap();
+    kept.assert_holds("the wing's profile", "printed");
+    kept.assert_holds("the wing's profile", "session name");
 
     let search = relay.search(&forbidden);
     search.memory.assert_clean("the relay's memory");
