@@ -22,6 +22,7 @@ pub mod keys;
 pub mod limits;
 pub mod local;
 mod record;
+pub mod remote;
 pub mod rpc;
 pub mod session;
 pub mod signed;

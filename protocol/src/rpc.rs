@@ -73,6 +73,23 @@ pub enum Request {
         /// Id, name or unique prefix of the id.
         session: String,
     },
+    /// A page of the recording of a session that is recorded, as its file is.
+    Recording {
+        /// Id, name or unique prefix of the id.
+        session: String,
+        /// Offset of the first byte wanted.
+        from: u64,
+        /// Most bytes wanted, at most [`crate::limits::MAX_RAW_PAGE`].
+        max: u32,
+    },
+    /// Starts an agent's session that takes up an earlier conversation. Acts once for its
+    /// request id.
+    Resume {
+        /// What to start; it names an agent.
+        start: StartSession,
+        /// What the agent takes up.
+        conversation: Conversation,
+    },
 }
 
 impl Request {
@@ -80,6 +97,7 @@ impl Request {
     pub fn is_acting(&self) -> bool {
         match self {
             Request::Start(_)
+            | Request::Resume { .. }
             | Request::Kill { .. }
             | Request::Rename { .. }
             | Request::Send(_)
@@ -91,7 +109,8 @@ impl Request {
             | Request::Screen { .. }
             | Request::Output { .. }
             | Request::Wait(_)
-            | Request::Session { .. } => false,
+            | Request::Session { .. }
+            | Request::Recording { .. } => false,
         }
     }
 }
@@ -114,6 +133,8 @@ pub enum Response {
     Sent(Sent),
     /// To [`Request::Wait`].
     Waited(Waited),
+    /// To [`Request::Recording`]; none when the session is not recorded.
+    Recording(Option<RecordingPage>),
 }
 
 /// What to type into a session.
@@ -293,6 +314,15 @@ pub struct StartSession {
     pub record: bool,
 }
 
+/// A conversation of an agent's, in its own records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Conversation {
+    /// The last one that it had in that folder.
+    Last,
+    /// The one that the agent gave this identity.
+    Id(String),
+}
+
 /// A session as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRecord {
@@ -454,6 +484,18 @@ pub struct OutputPage {
     /// Offset of the oldest byte that is still kept.
     pub truncated_before: u64,
     /// The bytes.
+    #[serde(with = "serde_bytes")]
+    pub bytes: Vec<u8>,
+}
+
+/// A piece of a session's recording, as its file is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordingPage {
+    /// The session's id.
+    pub id: String,
+    /// Length of the file.
+    pub end: u64,
+    /// The bytes, from the offset that was asked for on; none at the end.
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,
 }

@@ -18,10 +18,12 @@ use wt_protocol::control::{
 use wt_protocol::keys::{ClientKey, DeviceKey, IdentityKey, NoiseKey, Signature};
 use wt_protocol::limits::MAX_MESSAGE;
 use wt_protocol::local::{EggStatus, FromEgg, LocalHello, ToEgg};
+use wt_protocol::remote::{SYNC_MARK, ServeHello};
 use wt_protocol::rpc::{
-    Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind, Request, Response,
-    ScreenText, SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind, SessionRecord,
-    SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited, WingInfo,
+    Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind,
+    RecordingPage, Request, Response, ScreenText, SendInput, SendPart, Sent, SessionChange,
+    SessionEvent, SessionKind, SessionRecord, SessionStatus, StartSession, Until, WaitFor,
+    WaitFrom, WaitReason, Waited, WingInfo,
 };
 use wt_protocol::session::{
     Attach, Attached, Call, ClientMessage, Exit, History, Reply, Resume, WingMessage, Winsize,
@@ -66,6 +68,7 @@ fn the_bytes_of_every_message_are_those_of_the_file() {
     requests(&mut lines);
     local_messages(&mut lines);
     signed_bytes(&mut lines);
+    remote_beginning(&mut lines);
 
     if std::env::var_os("WT_BLESS").is_some() {
         std::fs::write(PATH, &lines.0).unwrap();
@@ -426,6 +429,21 @@ fn requests(lines: &mut Lines) {
             }],
             Remove: [Request::Remove { session: session() }],
             Session: [Request::Session { session: session() }],
+            Recording: [Request::Recording {
+                session: session(),
+                from: 300,
+                max: 65_536
+            }],
+            Resume: [
+                Request::Resume {
+                    start: agent(),
+                    conversation: Conversation::Id("7f-1".to_owned()),
+                },
+                Request::Resume {
+                    start: agent(),
+                    conversation: Conversation::Last,
+                },
+            ],
         }
     );
     samples!(
@@ -454,6 +472,14 @@ fn requests(lines: &mut Lines) {
                 Response::Waited(waited(WaitReason::Matched)),
                 Response::Waited(waited(WaitReason::TimedOut)),
                 Response::Waited(waited(WaitReason::Ended)),
+            ],
+            Recording: [
+                Response::Recording(Some(RecordingPage {
+                    id: session_id().to_string(),
+                    end: 302,
+                    bytes: b"hi".to_vec(),
+                })),
+                Response::Recording(None),
             ],
         }
     );
@@ -581,6 +607,16 @@ fn local_messages(lines: &mut Lines) {
     );
 }
 
+fn remote_beginning(lines: &mut Lines) {
+    lines.bytes("remote.sync_mark", &SYNC_MARK);
+    let hello = ServeHello {
+        oldest: 1,
+        newest: 300,
+        program: "0.1.0".to_owned(),
+    };
+    lines.add("remote.ServeHello", &hello);
+}
+
 fn signed_bytes(lines: &mut Lines) {
     let statement = signed::noise_key_statement(&wing(), &NoiseKey::from_bytes([8; 32]), 300);
     lines.bytes("signed.noise_key_statement", &statement);
@@ -613,6 +649,18 @@ const SIZE: Winsize = Winsize {
     cols: 200,
     rows: 50,
 };
+
+fn agent() -> StartSession {
+    StartSession {
+        name: None,
+        command: vec!["-v".to_owned()],
+        cwd: None,
+        env: Vec::new(),
+        size: SIZE,
+        agent: Some("claude".to_owned()),
+        record: false,
+    }
+}
 
 fn wing() -> WingId {
     WingId::of_identity(&IdentityKey::from_bytes([7; 32]))

@@ -62,7 +62,7 @@ fn typing_arrives_once_and_in_order_over_a_lossy_slow_link() {
     for n in 0..50 {
         client.line(&format!("line {n}"));
         if n % 5 == 4 {
-            client.wait_for(&format!("got <line {n}>"));
+            client.wait_for(format!("got <line {n}>"));
         }
     }
 

@@ -1,12 +1,13 @@
 //! An attachment: one terminal of a user on one session, over any number of cuts.
 //!
 //! `Place` is the core: it knows where input and output stopped. [`run`] moves bytes
-//! between it, a session that is here or at another wing, and whoever shows it.
+//! between it, a session that is here or elsewhere, and whoever shows it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 use wt_crypto::Fill;
@@ -22,6 +23,7 @@ use wt_protocol::{AttachmentId, Close, EggEpoch, codec};
 use crate::backoff::{Backoff, jitter};
 use crate::client::WingHandle;
 use crate::error::{Error, ErrorCode};
+use crate::remote::{RemoteHost, Ssh, SshStream};
 use crate::sealed::{SealedEnd, SealedReader, SealedSender};
 use crate::sessions::Sessions;
 
@@ -39,12 +41,18 @@ const LOCAL_PATIENCE: Duration = Duration::from_secs(2);
 /// How long saying goodbye may take.
 const GOODBYE_DEADLINE: Duration = Duration::from_secs(2);
 
+/// How long an ssh may take to pass a goodbye on and end. One that is stopped never does,
+/// and whoever leaves is to be gone within a second.
+const SSH_GOODBYE: Duration = Duration::from_millis(800);
+
 /// Which session, and where.
 pub enum Target {
     /// A session of this profile.
     Local(Sessions, String),
     /// A session of another wing.
     Remote(WingHandle, String),
+    /// A session of another machine, over ssh.
+    Ssh(RemoteHost, String),
 }
 
 /// How to attach.
@@ -102,6 +110,8 @@ pub enum Event {
 pub enum End {
     /// The user left.
     Detached,
+    /// The user left, and the other end gave no sign that it heard of it.
+    Unheard,
     /// The session's program ended.
     Exited(Exit),
     /// The same attachment went on elsewhere.
@@ -170,7 +180,7 @@ pub async fn run(
         if let Some(error) = cut {
             let patience = match &target {
                 Target::Local(..) => LOCAL_PATIENCE,
-                Target::Remote(..) => Duration::MAX,
+                Target::Remote(..) | Target::Ssh(..) => Duration::MAX,
             };
             let gone_for = lost_at.map(|at| at.elapsed());
             let may_return = matches!(error.code, ErrorCode::Unreachable | ErrorCode::TimedOut);
@@ -226,7 +236,9 @@ async fn converse(
 ) -> Result<Conversation, Error> {
     let (mut incoming, mut outgoing) = stream.split();
     let session = match target {
-        Target::Local(_, session) | Target::Remote(_, session) => session.clone(),
+        Target::Local(_, session) | Target::Remote(_, session) | Target::Ssh(_, session) => {
+            session.clone()
+        }
     };
     let request = Attach {
         session,
@@ -279,8 +291,7 @@ async fn converse(
                     Taken::Nothing => {}
                     Taken::Event(event) => {
                         if events.send(event).await.is_err() {
-                            outgoing.goodbye().await;
-                            return Ok(Conversation::Over(End::Detached));
+                            return Ok(Conversation::Over(goodbye(incoming, outgoing).await));
                         }
                     }
                     Taken::End(end) => return Ok(Conversation::Over(end)),
@@ -290,8 +301,7 @@ async fn converse(
                 Some(Command::Input(bytes)) => place.typed(&bytes),
                 Some(Command::Resize(size)) => options.size = size,
                 Some(Command::Detach) | None => {
-                    outgoing.goodbye().await;
-                    return Ok(Conversation::Over(End::Detached));
+                    return Ok(Conversation::Over(goodbye(incoming, outgoing).await));
                 }
             }
         }
@@ -470,7 +480,7 @@ fn broken() -> Error {
     Error::failed("the session's process does not keep to the protocol")
 }
 
-// One stream, to an egg here or through a relay.
+// One stream: to an egg here, through a relay, or over ssh.
 
 enum Stream {
     Egg(EggClient),
@@ -479,6 +489,7 @@ enum Stream {
         sender: SealedSender,
         wing: Box<WingHandle>,
     },
+    Ssh(Box<SshStream>),
 }
 
 enum Incoming {
@@ -487,11 +498,16 @@ enum Incoming {
         reader: Box<SealedReader>,
         wing: Box<WingHandle>,
     },
+    Ssh {
+        reader: MessageReader<ChildStdout>,
+        ssh: Ssh,
+    },
 }
 
 enum Outgoing {
     Egg(MessageWriter),
     Sealed(SealedSender),
+    Ssh(MessageWriter<ChildStdin>),
 }
 
 /// Why nothing more comes from a stream.
@@ -513,6 +529,7 @@ async fn open(target: &Target) -> Result<Stream, Error> {
                 wing: Box::new(wing.clone()),
             })
         }
+        Target::Ssh(host, _) => Ok(Stream::Ssh(Box::new(host.open().await?))),
     }
 }
 
@@ -527,6 +544,14 @@ impl Stream {
                 sender,
                 wing,
             } => (Incoming::Sealed { reader, wing }, Outgoing::Sealed(sender)),
+            Stream::Ssh(stream) => {
+                let SshStream {
+                    reader,
+                    writer,
+                    ssh,
+                } = *stream;
+                (Incoming::Ssh { reader, ssh }, Outgoing::Ssh(writer))
+            }
         }
     }
 }
@@ -549,6 +574,13 @@ impl Incoming {
                 )) => Err(StreamLoss::Fatal(wing.closed(close))),
                 Err(_) => Err(StreamLoss::Cut),
             },
+            Incoming::Ssh { reader, .. } => match reader.next().await {
+                Ok(Some(message)) => Ok(message),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    Err(StreamLoss::Fatal(broken()))
+                }
+                Ok(None) | Err(_) => Err(StreamLoss::Cut),
+            },
         }
     }
 }
@@ -557,6 +589,7 @@ impl Outgoing {
     async fn send(&mut self, message: ClientMessage) -> io::Result<()> {
         match self {
             Outgoing::Egg(writer) => writer.send(&ToEgg::Client(message)).await,
+            Outgoing::Ssh(writer) => writer.send(&message).await,
             Outgoing::Sealed(sender) => {
                 let bytes = codec::encode(&message, MAX_MESSAGE).map_err(io::Error::other)?;
                 sender
@@ -566,18 +599,33 @@ impl Outgoing {
             }
         }
     }
+}
 
-    /// Leaves for good. The session forgets this attachment.
-    async fn goodbye(mut self) {
+/// Leaves for good. The session forgets this attachment.
+async fn goodbye(incoming: Incoming, mut outgoing: Outgoing) -> End {
+    if let Incoming::Ssh { mut reader, ssh } = incoming {
         let saying = async {
-            // A session that cannot be told finds out by itself.
-            let _ = self.send(ClientMessage::Detach).await;
-            if let Outgoing::Sealed(sender) = self {
-                sender.close(Close::Done).await;
-            }
+            outgoing.send(ClientMessage::Detach).await?;
+            // Its input ends, so the other end does, and what it still says is for nobody.
+            drop(outgoing);
+            while reader.next::<WingMessage>().await?.is_some() {}
+            io::Result::Ok(())
         };
-        let _ = timeout(GOODBYE_DEADLINE, saying).await;
+        if timeout(SSH_GOODBYE, saying).await.is_ok() {
+            return End::Detached;
+        }
+        ssh.kill();
+        return End::Unheard;
     }
+    let saying = async {
+        // A session that cannot be told finds out by itself.
+        let _ = outgoing.send(ClientMessage::Detach).await;
+        if let Outgoing::Sealed(sender) = outgoing {
+            sender.close(Close::Done).await;
+        }
+    };
+    let _ = timeout(GOODBYE_DEADLINE, saying).await;
+    End::Detached
 }
 
 #[cfg(test)]

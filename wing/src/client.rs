@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wt_crypto::Fill;
@@ -18,7 +18,7 @@ use wt_link::write_frame;
 use wt_protocol::api::{Roster, RosterWing};
 use wt_protocol::codes::StreamCode;
 use wt_protocol::limits::{HANDSHAKE_DEADLINE, MAX_MESSAGE, MAX_STREAM_HEADER};
-use wt_protocol::rpc::{Request, Response, WingInfo};
+use wt_protocol::rpc::{Request, Response, SessionEvent, WingInfo};
 use wt_protocol::session::{Call, ClientMessage, WingMessage};
 use wt_protocol::{
     Close, PROTOCOL_VERSION, RequestId, RouteHeader, RouteNonce, StreamHeader, VersionRange,
@@ -107,6 +107,9 @@ pub struct WingRow {
 pub struct WingHandle {
     client: Arc<Client>,
     wing: VerifiedWing,
+    /// A route on which a question was answered, for the next one: pages of a long output
+    /// and looks at a screen cost one handshake together.
+    asked: Arc<Mutex<Option<Sealed>>>,
     /// What the user calls it.
     name: String,
     /// Things to tell the user on the side.
@@ -298,6 +301,7 @@ impl Client {
         let mut handle = WingHandle {
             client: Arc::clone(self),
             wing,
+            asked: Arc::default(),
             name: name.to_owned(),
             notices: Vec::new(),
         };
@@ -406,6 +410,7 @@ impl Client {
                     let handle = WingHandle {
                         client,
                         wing: wing.clone(),
+                        asked: Arc::default(),
                         name,
                         notices: Vec::new(),
                     };
@@ -457,14 +462,24 @@ impl WingHandle {
     /// What the wing says, or that it cannot be reached.
     pub async fn call(&self, request: Request) -> Result<Response, Error> {
         let id = RequestId::from_bytes(random());
+        let kept = match request.is_acting() {
+            true => None,
+            false => self.asked.lock().await.take(),
+        };
+        if let Some(sealed) = kept {
+            let asked = timeout(CALL_DEADLINE, self.ask(sealed, request.clone(), id)).await;
+            match asked {
+                Err(_) => return Err(self.too_late()),
+                // The route is gone, which a new one need not be.
+                Ok(Err(error)) if error.code == ErrorCode::Unreachable => {}
+                Ok(result) => return result,
+            }
+        }
         let mut tries = 1;
         loop {
             let called = timeout(CALL_DEADLINE, self.try_call(request.clone(), id)).await;
             match called {
-                Err(_) => {
-                    let message = format!("the wing {} did not answer in time", self.name);
-                    return Err(Error::new(ErrorCode::TimedOut, message));
-                }
+                Err(_) => return Err(self.too_late()),
                 Ok(Err(error)) if error.code == ErrorCode::Unreachable && tries < CALL_TRIES => {
                     tries += 1
                 }
@@ -474,7 +489,19 @@ impl WingHandle {
     }
 
     async fn try_call(&self, request: Request, id: RequestId) -> Result<Response, Error> {
-        let Sealed { mut reader, sender } = self.open().await?;
+        let sealed = self.open().await?;
+        self.ask(sealed, request, id).await
+    }
+
+    /// Asks on a route of its own, which is kept for the next question.
+    async fn ask(
+        &self,
+        sealed: Sealed,
+        request: Request,
+        id: RequestId,
+    ) -> Result<Response, Error> {
+        let Sealed { mut reader, sender } = sealed;
+        let is_acting = request.is_acting();
         let call = ClientMessage::Call(Call { id, request });
         let bytes = codec::encode(&call, MAX_MESSAGE).map_err(Error::failed)?;
         sender
@@ -483,7 +510,15 @@ impl WingHandle {
             .map_err(|e| self.lost(e))?;
         let answer = reader.next().await.map_err(|e| self.lost(e))?;
         let message = codec::decode::<WingMessage>(&answer, MAX_MESSAGE).map_err(Error::failed)?;
-        sender.close(Close::Done).await;
+        let is_reply = matches!(message, WingMessage::Reply(_));
+        if is_reply && !is_acting {
+            let before = self.asked.lock().await.replace(Sealed { reader, sender });
+            if let Some(Sealed { sender, .. }) = before {
+                sender.close(Close::Done).await;
+            }
+        } else {
+            sender.close(Close::Done).await;
+        }
         match message {
             WingMessage::Reply(reply) if reply.id == id => Ok(reply.result?),
             WingMessage::Refused(failure) => Err(failure.into()),
@@ -491,6 +526,48 @@ impl WingHandle {
                 "the wing {} gave an answer that does not fit",
                 self.name
             ))),
+        }
+    }
+
+    /// Tells what happens to one session of the wing, or to all. Returns when the one
+    /// session ended, or nobody listens any more.
+    ///
+    /// # Errors
+    /// What the wing says, or that it cannot be reached, or not any more: what happens
+    /// after that would be missing.
+    pub async fn watch(
+        &self,
+        session: Option<String>,
+        events: mpsc::Sender<SessionEvent>,
+    ) -> Result<(), Error> {
+        let Sealed { mut reader, sender } = self.open().await?;
+        let watch = ClientMessage::Watch { session };
+        let bytes = codec::encode(&watch, MAX_MESSAGE).map_err(Error::failed)?;
+        sender
+            .send(bytes, Fill::Bucket)
+            .await
+            .map_err(|e| self.lost(e))?;
+        loop {
+            let message = tokio::select! {
+                message = reader.next() => message,
+                () = events.closed() => {
+                    sender.close(Close::Done).await;
+                    return Ok(());
+                }
+            };
+            let bytes = match message {
+                Ok(bytes) => bytes,
+                Err(SealedEnd::Closed(Close::Done)) => return Ok(()),
+                Err(end) => return Err(self.lost(end)),
+            };
+            match codec::decode::<WingMessage>(&bytes, MAX_MESSAGE).map_err(Error::failed)? {
+                WingMessage::Event(event) => {
+                    // Nobody listens shows at the next turn.
+                    let _ = events.send(event).await;
+                }
+                WingMessage::Refused(failure) => return Err(failure.into()),
+                _ => return Err(self.closed(Close::Protocol)),
+            }
         }
     }
 
@@ -574,6 +651,11 @@ impl WingHandle {
                 Error::failed(format!("the wing {name} did not understand this program"))
             }
         }
+    }
+
+    fn too_late(&self) -> Error {
+        let message = format!("the wing {} did not answer in time", self.name);
+        Error::new(ErrorCode::TimedOut, message)
     }
 
     fn lost(&self, end: SealedEnd) -> Error {

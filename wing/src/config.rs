@@ -1,18 +1,27 @@
 //! `wing.yaml`: what a wing's owner may set.
 
 use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
 use std::{env, fmt};
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use wt_crypto::AdmissionMode;
+use wt_egg::LifeLimits;
 use wt_egg::log::{DEFAULT_OUTPUT_WINDOW, MAX_OUTPUT_WINDOW, MIN_OUTPUT_WINDOW};
 use wt_egg::recording::{DEFAULT_RECORDING_CAP, MIN_RECORDING_CAP};
 use wt_protocol::WingLabel;
 
 use crate::error::{Error, ErrorCode};
+use crate::login_path::LoginPath;
 use crate::profile::{Profile, hostname};
 use crate::sessions::StartTerms;
+
+/// Shortest and longest time that a session may be limited to.
+const MIN_SPAN: Duration = Duration::from_secs(1);
+const MAX_SPAN: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
 /// The settings of a wing. Every key may be left out; unknown keys are errors.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -27,9 +36,63 @@ pub struct WingConfig {
     /// How clients are admitted. Default: `approve`, the one that this version enforces.
     #[serde(default)]
     pub admission: Option<Admission>,
+    /// The key that begins a command to an attached client: `C-a` to `C-z`, `C-\`, or
+    /// `none`. Default: `C-b`.
+    #[serde(default)]
+    pub prefix: Option<PrefixKey>,
     /// Caps.
     #[serde(default)]
     pub limits: Limits,
+}
+
+/// The key that begins a command to an attached client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrefixKey {
+    /// Ctrl and this character: `a` to `z`, or a backslash.
+    Ctrl(u8),
+    /// There is none; every key goes to the session.
+    None,
+}
+
+impl Default for PrefixKey {
+    /// Ctrl+B.
+    fn default() -> Self {
+        PrefixKey::Ctrl(b'b')
+    }
+}
+
+/// That a text names no prefix key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no prefix key; these are C-a to C-z, C-\\ and none")]
+pub struct NoPrefixKey(String);
+
+impl FromStr for PrefixKey {
+    type Err = NoPrefixKey;
+
+    fn from_str(text: &str) -> Result<Self, NoPrefixKey> {
+        match text.as_bytes() {
+            b"none" => Ok(PrefixKey::None),
+            [b'C', b'-', key @ (b'a'..=b'z' | b'\\')] => Ok(PrefixKey::Ctrl(*key)),
+            _ => Err(NoPrefixKey(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for PrefixKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PrefixKey::Ctrl(key) => write!(f, "C-{}", char::from(*key)),
+            PrefixKey::None => f.write_str("none"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PrefixKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse()
+            .map_err(|e| de::Error::custom(format!("prefix: {e}")))
+    }
 }
 
 /// How clients are admitted, as far as this version can enforce it.
@@ -48,6 +111,14 @@ pub struct Limits {
     /// much disk for each session. A client that falls further behind skips output.
     #[serde(default)]
     pub output_window: Option<ByteSize>,
+    /// How long a session may be idle, as `12h`: nobody attached, nothing typed or printed,
+    /// and under 1 % of a core used. Then it is ended. Default: for ever.
+    #[serde(default)]
+    pub idle: Option<Span>,
+    /// How long a session may live, as `7d`; it is ended when it is idle after that.
+    /// Default: for ever.
+    #[serde(default)]
+    pub lifetime: Option<Span>,
     /// Largest recording of a session that is recorded, in bytes or as `1 GiB`. Default
     /// 256 MiB; a recording that reaches it stops with a note, and the session goes on.
     #[serde(default)]
@@ -57,6 +128,10 @@ pub struct Limits {
 /// An amount of bytes: a number, or one with KiB, MiB or GiB behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
+
+/// A time: a whole number with `s`, `m`, `h` or `d` behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span(pub Duration);
 
 impl WingConfig {
     /// Reads a profile's settings; a missing file is the defaults.
@@ -100,6 +175,16 @@ impl WingConfig {
                 "limits.recording is {size} bytes and must be {MIN_RECORDING_CAP} at least"
             ));
         }
+        for (key, span) in [
+            ("idle", config.limits.idle),
+            ("lifetime", config.limits.lifetime),
+        ] {
+            if let Some(Span(span)) = span
+                && !(MIN_SPAN..=MAX_SPAN).contains(&span)
+            {
+                return Err(format!("limits.{key} must be from 1s to 3650d"));
+            }
+        }
         Ok(config)
     }
 
@@ -117,6 +202,38 @@ impl WingConfig {
         }
     }
 
+    /// How sessions are made by a command that has these variables, for its own user.
+    pub fn terms_of_command(&self, caller: Vec<(String, String)>) -> StartTerms {
+        StartTerms {
+            env: wt_egg::env::from_terminal(caller.iter().cloned()),
+            caller,
+            ..self.start_terms(Vec::new())
+        }
+    }
+
+    /// How sessions are made by a command that a remote shell started with these variables:
+    /// such a shell reads fewer start-up files than one that a user logs in to.
+    pub fn terms_of_remote_shell(&self, caller: Vec<(String, String)>) -> StartTerms {
+        StartTerms {
+            login: Some(Arc::default()),
+            ..self.terms_of_command(caller)
+        }
+    }
+
+    /// How sessions are made by a daemon that has these variables, for somebody elsewhere.
+    pub fn terms_of_daemon(
+        &self,
+        caller: Vec<(String, String)>,
+        login: &Arc<LoginPath>,
+    ) -> StartTerms {
+        StartTerms {
+            env: wt_egg::env::from_daemon(caller.iter().cloned()),
+            caller,
+            login: Some(Arc::clone(login)),
+            ..self.start_terms(Vec::new())
+        }
+    }
+
     /// How sessions are made, with these variables.
     pub fn start_terms(&self, env: Vec<(String, String)>) -> StartTerms {
         let home = env::var_os("HOME")
@@ -129,6 +246,12 @@ impl WingConfig {
                 .or(home)
                 .unwrap_or_else(|| PathBuf::from("/")),
             env,
+            caller: Vec::new(),
+            login: None,
+            life: LifeLimits {
+                idle: self.limits.idle.map(|span| span.0),
+                lifetime: self.limits.lifetime.map(|span| span.0),
+            },
             recording_cap: self
                 .limits
                 .recording
@@ -165,6 +288,30 @@ impl<'de> Deserialize<'de> for ByteSize {
         }
         deserializer.deserialize_any(Size)
     }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_span(&text).map(Span).ok_or_else(|| {
+            let expected = "a whole number with s, m, h or d behind it";
+            de::Error::invalid_value(de::Unexpected::Str(&text), &expected)
+        })
+    }
+}
+
+fn parse_span(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return None,
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()].trim().parse().ok()?;
+    number.checked_mul(seconds).map(Duration::from_secs)
 }
 
 fn parse_size(text: &str) -> Option<u64> {
@@ -205,6 +352,19 @@ mod tests {
             WingConfig::parse("# nothing\n").unwrap(),
             WingConfig::default()
         );
+        for (text, key) in [
+            ("C-a", PrefixKey::Ctrl(b'a')),
+            ("C-\\", PrefixKey::Ctrl(b'\\')),
+            ("none", PrefixKey::None),
+        ] {
+            let config = WingConfig::parse(&format!("prefix: {text}")).unwrap();
+            assert_eq!(config.prefix, Some(key));
+            assert_eq!(key.to_string(), text);
+        }
+        let limited = WingConfig::parse("limits: {idle: 90m, lifetime: 7d}").unwrap();
+        let life = limited.start_terms(vec![]).life;
+        assert_eq!(life.idle, Some(Duration::from_secs(5_400)));
+        assert_eq!(life.lifetime, Some(Duration::from_secs(604_800)));
         let number = WingConfig::parse("limits: {output_window: 1048576}").unwrap();
         assert_eq!(number.limits.output_window, Some(ByteSize(1 << 20)));
     }
@@ -219,6 +379,12 @@ mod tests {
             ("limits: {output_window: 3 bananas}", "bananas"),
             ("limits: {inputs: 1}", "inputs"),
             ("limits: {recording: 1 KiB}", "1024"),
+            ("limits: {idle: 0s}", "limits.idle"),
+            ("limits: {lifetime: 3 weeks}", "3 weeks"),
+            ("limits: {idle: 30}", "30"),
+            ("prefix: ctrl-zz", "prefix: \"ctrl-zz\""),
+            ("prefix: C-B", "C-B"),
+            ("prefix: 3", "prefix"),
         ] {
             let error = WingConfig::parse(bad).unwrap_err();
             assert!(error.contains(named), "{bad}: {error}");

@@ -10,21 +10,28 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod agents;
 pub mod attach;
 mod backoff;
+pub mod checkup;
 pub mod client;
 pub mod config;
 pub mod control;
 pub mod daemon;
 mod error;
+pub mod host;
 mod http;
 pub mod login;
+pub mod login_path;
 pub mod pins;
 pub mod profile;
+pub mod remote;
 mod requests;
 mod sealed;
 mod serve;
+mod service;
 pub mod sessions;
+pub mod stdio;
 mod uplink;
 
 pub use error::{Error, ErrorCode};

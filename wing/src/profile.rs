@@ -123,6 +123,13 @@ impl Profile {
         Sessions::new(self.file("eggs"), local_user())
     }
 
+    /// Its sessions, for a command that the user runs: sessions that it makes or attaches
+    /// to use the SSH agent of its own variables.
+    pub fn sessions_at_this_terminal(&self) -> Sessions {
+        let agent = env::var_os("SSH_AUTH_SOCK").filter(|socket| !socket.is_empty());
+        self.sessions().with_ssh_agent(agent.map(PathBuf::from))
+    }
+
     /// This wing's identity; made when there is none.
     ///
     /// # Errors
@@ -232,6 +239,14 @@ impl Profile {
     pub(crate) fn write_state(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         Ok(wt_files::write_whole(&self.file(name), bytes)?)
     }
+}
+
+/// The variables of this process, as far as they are text.
+pub fn variables() -> Vec<(String, String)> {
+    let text = |(key, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((key.into_string().ok()?, value.into_string().ok()?))
+    };
+    env::vars_os().filter_map(text).collect()
 }
 
 /// The user at this machine.

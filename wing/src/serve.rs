@@ -1,5 +1,5 @@
-//! A wing's side of a route: the handshake, the question whom to admit, and what the
-//! client came for.
+//! A wing's side of a route: the handshake, and the question whom to admit. What the client
+//! came for is in `service`.
 
 use std::collections::HashSet;
 use std::collections::VecDeque;
@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use wt_crypto::WingIdentity;
 use wt_crypto::{Answer, Responder, ephemeral_of};
 use wt_crypto::{Decision, Role};
 use wt_crypto::{Fill, Session};
-use wt_egg::EggClient;
 use wt_egg::pty::platform;
 use wt_link::{FrameReader, RecvHalf, SendHalf, write_frame};
 use wt_protocol::codes::StreamCode;
@@ -22,20 +21,21 @@ use wt_protocol::keys::ClientKey;
 use wt_protocol::limits::{
     HANDSHAKE_DEADLINE, HEADER_DEADLINE, MAX_MESSAGE, MAX_PENDING_HANDSHAKES, MAX_STREAM_HEADER,
 };
-use wt_protocol::local::{FromEgg, ToEgg};
 use wt_protocol::rpc::{
     Failure, FailureKind, Principal, PrincipalKind, Request, Response, WingInfo,
 };
-use wt_protocol::session::{Attach, Call, ClientMessage, Reply, WingMessage};
+use wt_protocol::session::{Call, WingMessage};
 use wt_protocol::{Close, RouteHeader, StreamHeader, codec};
 
 use crate::admission;
 use crate::config::WingConfig;
 use crate::error::Error;
+use crate::login_path::LoginPath;
 use crate::pins::now_ms;
 use crate::profile::{Profile, hostname};
 use crate::requests::{Requests, Seen};
 use crate::sealed::{Sealed, SealedEnd, SealedReader, SealedSender, frames};
+use crate::service::{self, Heard, Hears, Host, Lost, Says};
 use crate::sessions::Sessions;
 
 /// Handshakes a second that a wing answers. Each costs a third of a millisecond; a relay
@@ -44,9 +44,6 @@ const HANDSHAKES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).expect("20 is not 
 
 /// Handshakes at once that a wing answers: a user who reopens every terminal after a cut.
 const HANDSHAKE_BURST: NonZeroU32 = NonZeroU32::new(64).expect("64 is not zero");
-
-/// Events that may wait for one client that watches.
-const WAITING_EVENTS: usize = 64;
 
 /// How long an ephemeral key of message 1 is remembered: a replayed one gets no answer.
 const REMEMBER_EPHEMERALS: Duration = Duration::from_secs(10 * 60);
@@ -58,6 +55,8 @@ pub(crate) struct Serving {
     identity: Arc<WingIdentity>,
     config: RwLock<WingConfig>,
     requests: Requests,
+    /// What a login shell has, for the sessions that are made here.
+    login: Arc<LoginPath>,
     handshakes: DefaultDirectRateLimiter,
     pending: Arc<Semaphore>,
     seen: Mutex<SeenEphemerals>,
@@ -118,6 +117,7 @@ impl Serving {
             identity,
             config: RwLock::new(config),
             requests: Requests::open(profile)?,
+            login: Arc::default(),
             handshakes: RateLimiter::direct(
                 Quota::per_second(HANDSHAKES_PER_SECOND).allow_burst(HANDSHAKE_BURST),
             ),
@@ -126,8 +126,9 @@ impl Serving {
         })
     }
 
-    /// Takes new settings; routes that are open keep theirs.
+    /// Takes new settings; routes that are open keep theirs. The login shell is asked again.
     pub(crate) fn set_config(&self, config: WingConfig) {
+        self.login.forget();
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
@@ -170,7 +171,11 @@ impl Serving {
             sender.close(Close::NotAdmitted).await;
             return;
         };
-        match self.serve(&guest, first, reader, &sender).await {
+        let visit = Visit {
+            serving: self,
+            guest,
+        };
+        match service::converse(&visit, heard(&first), reader, &mut &sender).await {
             Ok(close) => sender.close(close).await,
             Err(end) => tracing::debug!(%end, "a route ended"),
         }
@@ -244,44 +249,6 @@ impl Serving {
         }
     }
 
-    async fn serve(
-        &self,
-        guest: &Guest,
-        first: Vec<u8>,
-        mut reader: SealedReader,
-        sender: &SealedSender,
-    ) -> Result<Close, SealedEnd> {
-        let mut message = first;
-        loop {
-            match codec::decode(&message, MAX_MESSAGE) {
-                Ok(ClientMessage::Call(call)) => {
-                    let reply = Reply {
-                        id: call.id,
-                        result: self.call(guest, call).await,
-                    };
-                    say(sender, &WingMessage::Reply(reply)).await?;
-                }
-                Ok(ClientMessage::Attach(request)) => {
-                    return self.attach(guest, request, reader, sender).await;
-                }
-                Ok(ClientMessage::Watch { session }) => {
-                    return self.watch(guest, session, reader, sender).await;
-                }
-                Ok(
-                    ClientMessage::Input { .. } | ClientMessage::Resize(_) | ClientMessage::Detach,
-                )
-                | Err(_) => {
-                    return Ok(Close::Protocol);
-                }
-            }
-            message = match reader.next().await {
-                Ok(message) => message,
-                Err(SealedEnd::Closed(_)) => return Ok(Close::Done),
-                Err(end) => return Err(end),
-            };
-        }
-    }
-
     async fn call(&self, guest: &Guest, call: Call) -> Result<Response, Failure> {
         if !call.request.is_acting() {
             return self.answer(guest, call.request).await;
@@ -312,10 +279,8 @@ impl Serving {
             return self.info().map(Response::WingInfo);
         }
         let terms = || {
-            let env = std::env::vars_os().filter_map(|(key, value)| {
-                Some((key.into_string().ok()?, value.into_string().ok()?))
-            });
-            Ok(self.config().start_terms(wt_egg::env::from_daemon(env)))
+            let caller = crate::profile::variables();
+            Ok(self.config().terms_of_daemon(caller, &self.login))
         };
         let sessions = self.sessions.acting_for(guest.principal());
         sessions.answer(request, terms).await
@@ -332,132 +297,51 @@ impl Serving {
             sessions: self.sessions.living()? as u32,
         })
     }
+}
 
-    /// Tells the client what happens to sessions, until it leaves.
-    async fn watch(
-        &self,
-        guest: &Guest,
-        session: Option<String>,
-        mut reader: SealedReader,
-        sender: &SealedSender,
-    ) -> Result<Close, SealedEnd> {
-        let sessions = self.sessions.acting_for(guest.principal());
-        let (events, mut happened) = mpsc::channel(WAITING_EVENTS);
-        let watching = sessions.watch(session, events);
-        tokio::pin!(watching);
-        loop {
-            tokio::select! {
-                ended = &mut watching => {
-                    if let Err(failure) = ended {
-                        say(sender, &WingMessage::Refused(failure)).await?;
-                    }
-                    return Ok(Close::Done);
-                }
-                Some(event) = happened.recv() => say(sender, &WingMessage::Event(event)).await?,
-                message = reader.next() => match message {
-                    Ok(_) => return Ok(Close::Protocol),
-                    Err(SealedEnd::Closed(_)) => return Ok(Close::Done),
-                    Err(end) => return Err(end),
-                }
-            }
-        }
+/// What a guest may ask of this wing.
+struct Visit<'a> {
+    serving: &'a Serving,
+    guest: Guest,
+}
+
+impl Host for Visit<'_> {
+    fn sessions(&self) -> Sessions {
+        self.serving.sessions.acting_for(self.guest.principal())
     }
 
-    async fn attach(
-        &self,
-        guest: &Guest,
-        request: Attach,
-        reader: SealedReader,
-        sender: &SealedSender,
-    ) -> Result<Close, SealedEnd> {
-        let request = Attach {
-            read_only: request.read_only || guest.role < Role::Operator,
-            ..request
-        };
-        let sessions = self.sessions.acting_for(guest.principal());
-        let mut egg = match sessions.open(&request.session).await {
-            Ok((egg, _)) => egg,
-            Err(failure) => {
-                say(sender, &WingMessage::Refused(failure)).await?;
-                return Ok(Close::Done);
-            }
-        };
-        if egg
-            .writer
-            .send(&ToEgg::Client(ClientMessage::Attach(request)))
-            .await
-            .is_err()
-        {
-            say(sender, &WingMessage::Refused(process_gone())).await?;
-            return Ok(Close::Done);
-        }
-        let EggClient {
-            reader: from_egg,
-            writer: to_egg,
-        } = egg;
-        let stopped = reader.writer_gone();
-        tokio::select! {
-            // Each direction goes on until it ends; neither is cut within a message.
-            end = up(reader, to_egg) => end,
-            end = down(from_egg, sender) => end,
-            () = stopped.notified() => Err(SealedEnd::LinkLost),
-        }
+    fn may_act(&self) -> bool {
+        self.guest.role >= Role::Operator
+    }
+
+    async fn call(&self, call: Call) -> Result<Response, Failure> {
+        self.serving.call(&self.guest, call).await
     }
 }
 
-/// From the client to the egg.
-async fn up(
-    mut reader: SealedReader,
-    mut to_egg: wt_egg::wire::MessageWriter,
-) -> Result<Close, SealedEnd> {
-    loop {
-        let message = match reader.next().await {
-            Ok(message) => message,
-            // The client is done with the stream, and not with the attachment.
-            Err(SealedEnd::Closed(_)) => return Ok(Close::Done),
-            Err(end) => return Err(end),
-        };
-        match codec::decode::<ClientMessage>(&message, MAX_MESSAGE) {
-            Ok(ClientMessage::Call(_) | ClientMessage::Attach(_) | ClientMessage::Watch { .. })
-            | Err(_) => {
-                return Ok(Close::Protocol);
-            }
-            Ok(message) => {
-                if to_egg.send(&ToEgg::Client(message)).await.is_err() {
-                    // The egg's last words are still on their way down.
-                    std::future::pending::<()>().await;
-                }
-            }
+impl Hears for SealedReader {
+    async fn hear(&mut self) -> Result<Heard, Lost> {
+        match self.next().await {
+            Ok(message) => Ok(heard(&message)),
+            Err(SealedEnd::Closed(_)) => Ok(Heard::Gone),
+            Err(end) => Err(end.into()),
         }
+    }
+
+    fn deafness(&self) -> impl Future<Output = ()> + Send + 'static {
+        let gone = self.writer_gone();
+        async move { gone.notified().await }
     }
 }
 
-/// From the egg to the client.
-async fn down(
-    mut from_egg: wt_egg::wire::MessageReader,
-    sender: &SealedSender,
-) -> Result<Close, SealedEnd> {
-    let mut close = None;
-    loop {
-        match from_egg.next::<FromEgg>().await {
-            Ok(Some(FromEgg::Wing(message))) => {
-                match &message {
-                    WingMessage::Exited(_) => close = Some(Close::Done),
-                    WingMessage::Replaced => close = Some(Close::Replaced),
-                    _ => {}
-                }
-                say(sender, &message).await?;
-            }
-            Ok(Some(_)) => return Ok(Close::Protocol),
-            Ok(None) | Err(_) => {
-                if let Some(close) = close {
-                    return Ok(close);
-                }
-                say(sender, &WingMessage::Refused(process_gone())).await?;
-                return Ok(Close::Done);
-            }
-        }
+impl Says for &SealedSender {
+    async fn say(&mut self, message: &WingMessage) -> Result<(), Lost> {
+        Ok(say(self, message).await?)
     }
+}
+
+fn heard(message: &[u8]) -> Heard {
+    codec::decode(message, MAX_MESSAGE).map_or(Heard::Nonsense, Heard::Message)
 }
 
 /// Sends a message. The size of a snapshot does not show, only how many full records it has.
@@ -468,11 +352,6 @@ async fn say(sender: &SealedSender, message: &WingMessage) -> Result<(), SealedE
     };
     let bytes = codec::encode(message, MAX_MESSAGE).map_err(|_| SealedEnd::LinkLost)?;
     sender.send(bytes, fill).await
-}
-
-fn process_gone() -> Failure {
-    Failure::new(FailureKind::Unreachable, "the session's process is gone")
-        .hint("its last screen is in `wt session read NAME`")
 }
 
 async fn read_header(frames: &mut FrameReader) -> Result<RouteHeader, RouteError> {

@@ -7,9 +7,11 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -23,22 +25,28 @@ use wt_egg::log::OutputLog;
 use wt_egg::screen::{Model, ModelLimits, Screen};
 use wt_egg::server::{Launch, Started, now_ms, screen_size, screen_text};
 use wt_egg::waiting::{Echo, Pattern, Search};
-use wt_egg::{EggClient, EggDir, ExitRecord, Meta, process, pty};
+use wt_egg::{EggClient, EggDir, ExitRecord, LifeLimits, Meta, process, pty};
 use wt_files::Lock;
 use wt_protocol::limits::{
     MAX_COMMAND_ARGS, MAX_COMMAND_BYTES, MAX_ENV_VARS, MAX_RAW_PAGE, MAX_SEND,
 };
 use wt_protocol::local::{EggStatus, FromEgg, ToEgg};
 use wt_protocol::rpc::{
-    Failure, FailureKind, Isolation, OutputPage, Principal, Request, Response, ScreenText,
-    SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind, SessionRecord,
-    SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited,
+    Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, RecordingPage, Request,
+    Response, ScreenText, SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind,
+    SessionRecord, SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited,
 };
 use wt_protocol::session::Winsize;
 use wt_protocol::{SessionId, SessionName};
 
+use crate::agents::{self, Wanted};
+use crate::login_path::LoginPath;
+
 /// The hidden command by which this program becomes an egg.
 pub const EGG_COMMAND: &str = "__egg";
+
+/// The variable by which programs find their SSH agent.
+const SSH_AGENT: &str = "SSH_AUTH_SOCK";
 
 /// How long the lock on names may be held by others. Ten starts at once take turns in it.
 const LOCK_WAIT: Duration = Duration::from_secs(30);
@@ -69,15 +77,23 @@ const READ_SIZE: usize = 64 * 1024;
 pub struct Sessions {
     folder: PathBuf,
     principal: Principal,
+    /// The SSH agent of whoever uses them here.
+    ssh_agent: Option<PathBuf>,
 }
 
 /// How a session is made, beyond what its maker asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct StartTerms {
     /// Where it starts when its maker does not say.
     pub default_cwd: PathBuf,
     /// The variables that it gets, before its maker's own.
     pub env: Vec<(String, String)>,
+    /// All variables of whoever makes it, from which an agent gets those of its profile.
+    pub caller: Vec<(String, String)>,
+    /// Asks the login shell for its `PATH`, where the maker's own is none of a login.
+    pub login: Option<Arc<LoginPath>>,
+    /// How long it may live unused.
+    pub life: LifeLimits,
     /// Output that it keeps, in bytes.
     pub output_window: u64,
     /// Largest recording of a session that is recorded, in bytes.
@@ -105,7 +121,19 @@ impl Found {
 impl Sessions {
     /// The sessions under `folder` (a profile's `eggs/`), on behalf of `principal`.
     pub fn new(folder: PathBuf, principal: Principal) -> Self {
-        Self { folder, principal }
+        Self {
+            folder,
+            principal,
+            ssh_agent: None,
+        }
+    }
+
+    /// The same sessions, used by somebody with this SSH agent: sessions that they make or
+    /// attach to use it from then on.
+    #[must_use]
+    pub fn with_ssh_agent(mut self, socket: Option<PathBuf>) -> Self {
+        self.ssh_agent = socket.filter(|socket| socket.is_absolute());
+        self
     }
 
     /// The same sessions, on behalf of somebody else.
@@ -114,6 +142,7 @@ impl Sessions {
         Self {
             folder: self.folder.clone(),
             principal,
+            ssh_agent: None,
         }
     }
 
@@ -164,7 +193,20 @@ impl Sessions {
         request: StartSession,
         terms: StartTerms,
     ) -> Result<SessionRecord, Failure> {
+        self.start_or_resume(request, None, terms).await
+    }
+
+    async fn start_or_resume(
+        &self,
+        request: StartSession,
+        conversation: Option<Conversation>,
+        terms: StartTerms,
+    ) -> Result<SessionRecord, Failure> {
         check_request(&request)?;
+        if conversation.is_some() && request.agent.is_none() {
+            let message = "only an agent can take up a conversation";
+            return Err(Failure::new(FailureKind::Invalid, message));
+        }
         let cwd = request
             .cwd
             .as_ref()
@@ -177,6 +219,34 @@ impl Sessions {
         let longest = EggDir::new(self.folder.join("x".repeat(SessionId::LENGTH))).socket();
         wt_files::check_socket_path(&longest)
             .map_err(|e| failed(&e).hint("set WINGTHING_DIR to a shorter path"))?;
+        let mut program = Program {
+            command: request.command,
+            cwd: cwd.clone(),
+            env: terms.env,
+        };
+        let mut notes = Vec::new();
+        if let Some(login) = &terms.login {
+            notes.extend(login.put_into(&mut program.env).await);
+        }
+        let mut enter_delay = None;
+        if let Some(name) = &request.agent {
+            let mut maker = terms.caller;
+            wt_egg::env::set(&mut maker, request.env.iter().cloned());
+            let wanted = Wanted {
+                name,
+                conversation: conversation.as_ref(),
+                arguments: &program.command,
+            };
+            let path = request.env.iter().rev().find(|(key, _)| key == "PATH");
+            let path = path.map(|(_, value)| value.as_str());
+            let path = path.or(program.var("PATH")).unwrap_or(pty::DEFAULT_PATH);
+            let agent = agents::resolve(wanted, &cwd, path, &maker)?;
+            program.command = agent.command;
+            wt_egg::env::set(&mut program.env, agent.env);
+            enter_delay = Some(agent.enter_delay);
+        }
+        wt_egg::env::set(&mut program.env, request.env);
+
         wt_files::create_private_dir(&self.folder).map_err(|e| failed(&e))?;
         let _names = self.lock_names().await?;
         let all = self.readable()?;
@@ -190,17 +260,21 @@ impl Sessions {
         }
         let name = match &request.name {
             Some(name) => free_name(parse_name(name)?, &all)?,
-            None => make_name(&request.command, &all),
+            None => match &request.agent {
+                Some(agent) => make_name(std::slice::from_ref(agent), &all),
+                None => make_name(&program.command, &all),
+            },
         };
         let id = fresh_id(&all)?;
         let dir = EggDir::new(self.folder.join(id.as_str()));
 
-        let mut program = Program {
-            command: request.command.clone(),
-            cwd: cwd.clone(),
-            env: terms.env,
-        };
-        wt_egg::env::set(&mut program.env, request.env);
+        // Sessions in a boundary of their own get an agent only if that is asked for; this
+        // one has none.
+        let agent_socket = dir.agent_socket();
+        if wt_files::check_socket_path(&agent_socket).is_ok() {
+            let path = agent_socket.display().to_string();
+            wt_egg::env::set(&mut program.env, [(SSH_AGENT.to_owned(), path)]);
+        }
         wt_egg::env::set(
             &mut program.env,
             [
@@ -208,20 +282,22 @@ impl Sessions {
                 ("WINGTHING_SESSION_NAME".to_owned(), name.to_string()),
             ],
         );
-        let (kind, command) = if request.command.is_empty() {
+        let (kind, command) = if request.agent.is_some() {
+            (SessionKind::Agent, program.command.clone())
+        } else if program.command.is_empty() {
             (
                 SessionKind::Shell,
                 vec![pty::login_shell(&program).display().to_string()],
             )
         } else {
-            (SessionKind::Command, request.command)
+            (SessionKind::Command, program.command.clone())
         };
         let meta = Meta {
             version: DIR_VERSION,
             id,
             name,
             kind,
-            agent: None,
+            agent: request.agent,
             command,
             cwd,
             isolation: Isolation::None,
@@ -238,8 +314,12 @@ impl Sessions {
             program,
             size: meta.size,
             record: request.record.then_some(terms.recording_cap),
+            enter_delay,
+            life: terms.life,
+            notes,
         };
-        match start_egg(&dir, &meta, &launch).await {
+        let linked = self.ssh_agent.as_deref();
+        match start_egg(&dir, &meta, &launch, linked).await {
             Ok(()) => {
                 self.remove_old(&all);
                 let found =
@@ -405,14 +485,22 @@ impl Sessions {
             self.clone().watch_one(found, events).await;
             return Ok(());
         }
-        let mut watched = HashSet::new();
+        let mut known = HashSet::new();
         let mut watching = JoinSet::new();
+        let mut is_first = true;
         loop {
-            for found in self.readable()?.into_iter().filter(Found::is_living) {
-                if watched.insert(found.meta.id.clone()) {
+            for found in self.readable()? {
+                // Its egg is being made, or could not be.
+                if !found.alive && found.exit.is_none() && found.meta.epoch.is_none() {
+                    continue;
+                }
+                // One that was made and ended between two looks is told of as well.
+                let is_told = !is_first || found.is_living();
+                if known.insert(found.meta.id.clone()) && is_told {
                     watching.spawn(self.clone().watch_one(found, events.clone()));
                 }
             }
+            is_first = false;
             tokio::select! {
                 () = tokio::time::sleep(NEW_SESSIONS) => {}
                 () = events.closed() => return Ok(()),
@@ -424,16 +512,26 @@ impl Sessions {
     async fn watch_one(self, found: Found, events: mpsc::Sender<SessionEvent>) {
         let event = |what| SessionEvent {
             id: found.meta.id.to_string(),
-            name: found.meta.name.to_string(),
+            // It may have another name by now.
+            name: found.dir.meta().map_or_else(
+                |_| found.meta.name.to_string(),
+                |meta| meta.name.to_string(),
+            ),
             at_ms: now_ms(),
             what,
         };
+        let mut egg = self.connect_to_young(&found).await;
+        if let Some(connected) = &mut egg
+            && connected.writer.send(&ToEgg::Watch).await.is_err()
+        {
+            egg = None;
+        }
+        // Only here, so that whoever hears of it misses nothing that comes after.
         if events.send(event(SessionChange::Started)).await.is_err() {
             return;
         }
         let told = async {
-            let mut egg = self.connect(&found).await.ok()?;
-            egg.writer.send(&ToEgg::Watch).await.ok()?;
+            let mut egg = egg?;
             while let Ok(Some(FromEgg::Event(event))) = egg.reader.next::<FromEgg>().await {
                 let is_last = matches!(event.what, SessionChange::Exited(_));
                 events.send(event).await.ok()?;
@@ -453,6 +551,23 @@ impl Sessions {
         };
         // Nobody may be there to hear it.
         let _ = events.send(event(last)).await;
+    }
+
+    /// Connects to an egg that may have been made just now and have no socket yet.
+    async fn connect_to_young(&self, found: &Found) -> Option<EggClient> {
+        let deadline = tokio::time::Instant::now() + START_DEADLINE;
+        loop {
+            match self.connect(found).await {
+                Ok(egg) => return Some(egg),
+                Err(_) if tokio::time::Instant::now() < deadline => {
+                    if !read_found(found.dir.clone()).ok()?.is_living() {
+                        return None;
+                    }
+                    tokio::time::sleep(NEW_SESSIONS / 5).await;
+                }
+                Err(_) => return None,
+            }
+        }
     }
 
     async fn living_egg(&self, session: &str) -> Result<EggClient, Failure> {
@@ -480,6 +595,13 @@ impl Sessions {
             )),
             Request::Sessions => self.list().await.map(Response::Sessions),
             Request::Start(start) => self.start(start, terms()?).await.map(session),
+            Request::Resume {
+                start,
+                conversation,
+            } => {
+                let starting = self.start_or_resume(start, Some(conversation), terms()?);
+                starting.await.map(session)
+            }
             Request::Kill { session: which } => self.kill(&which).await.map(session),
             Request::Rename {
                 session: which,
@@ -507,6 +629,10 @@ impl Sessions {
             } => self.resize(&which, size).await.map(session),
             Request::Remove { session: which } => self.remove(&which).await.map(session),
             Request::Session { session: which } => self.get(&which).await.map(session),
+            Request::Recording { session, from, max } => self
+                .recording(&session, from, max)
+                .await
+                .map(Response::Recording),
         }
     }
 
@@ -582,7 +708,41 @@ impl Sessions {
             .map_err(|e| failed(&format!("the output cannot be read: {e}")))
     }
 
-    /// Opens a connection to a session's egg, for attaching.
+    /// A page of a session's recording, as its file is; none when it is not recorded.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotFound`], or what the system says.
+    pub async fn recording(
+        &self,
+        session: &str,
+        from: u64,
+        max: u32,
+    ) -> Result<Option<RecordingPage>, Failure> {
+        let found = self.find(session)?;
+        let max = (max as usize).min(MAX_RAW_PAGE);
+        let reading = tokio::task::spawn_blocking(move || -> io::Result<Option<RecordingPage>> {
+            let file = match fs::File::open(found.dir.recording()) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(e) => return Err(e),
+            };
+            let end = file.metadata()?.len();
+            let mut bytes = vec![0; max.min(end.saturating_sub(from) as usize)];
+            file.read_exact_at(&mut bytes, from)?;
+            Ok(Some(RecordingPage {
+                id: found.meta.id.to_string(),
+                end,
+                bytes,
+            }))
+        });
+        reading
+            .await
+            .map_err(|e| failed(&e))?
+            .map_err(|e| failed(&format!("the recording cannot be read: {e}")))
+    }
+
+    /// Opens a connection to a session's egg, for attaching. From then on the session uses
+    /// the SSH agent of whoever attaches, if they have one.
     ///
     /// # Errors
     /// [`FailureKind::NotFound`], that it ended, or that its egg does not answer.
@@ -590,7 +750,13 @@ impl Sessions {
         let found = self.find(session)?;
         // An egg that ended still answers those who were cut off.
         match self.connect(&found).await {
-            Ok(egg) => Ok((egg, found.meta.id)),
+            Ok(egg) => {
+                if let Some(socket) = self.ssh_agent.as_deref().filter(|_| found.is_living()) {
+                    // Without it the session goes on with the agent that it has.
+                    let _ = link_ssh_agent(&found.dir, socket);
+                }
+                Ok((egg, found.meta.id))
+            }
             Err(_) if !found.is_living() => Err(ended(&found)),
             Err(failure) => Err(failure),
         }
@@ -709,8 +875,10 @@ impl Sessions {
             (None, Some(record)) => record.bytes_written,
             (None, None) => OutputLog::open(&found.dir.output()).map_or(0, |log| log.end()),
         };
-        if let Some(live) = &live {
-            notes.extend(live.notes.iter().cloned());
+        match (&live, &exit) {
+            (Some(live), _) => notes.extend(live.notes.iter().cloned()),
+            (None, Some(record)) => notes.extend(record.note.clone()),
+            (None, None) => {}
         }
         SessionRecord {
             id: meta.id.to_string(),
@@ -776,8 +944,16 @@ fn read_found(dir: EggDir) -> Result<Found, String> {
 }
 
 /// Starts the egg's process and waits for its one answer.
-async fn start_egg(dir: &EggDir, meta: &Meta, launch: &Launch) -> Result<(), Failure> {
+async fn start_egg(
+    dir: &EggDir,
+    meta: &Meta,
+    launch: &Launch,
+    ssh_agent: Option<&Path>,
+) -> Result<(), Failure> {
     wt_files::create_private_dir(dir.path()).map_err(|e| failed(&e))?;
+    if let Some(socket) = ssh_agent {
+        link_ssh_agent(dir, socket).map_err(|e| failed(&e))?;
+    }
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|e| failed(&e))?;
     dir.write_key(&key).map_err(|e| failed(&e))?;
@@ -842,6 +1018,29 @@ async fn start_egg(dir: &EggDir, meta: &Meta, launch: &Launch) -> Result<(), Fai
             )))
         }
     }
+}
+
+/// Makes a session's link lead to an SSH agent, whole or not at all.
+fn link_ssh_agent(dir: &EggDir, socket: &Path) -> io::Result<()> {
+    let link = dir.agent_socket();
+    let sessions = dir.path().parent();
+    // Another session's link is followed, so that links cannot form a ring; one that leads
+    // nowhere is of no use.
+    let target = match sessions.is_some_and(|folder| socket.starts_with(folder)) {
+        true => match fs::canonicalize(socket) {
+            Ok(target) => target,
+            Err(_) => return Ok(()),
+        },
+        false => socket.to_owned(),
+    };
+    if fs::read_link(&link).is_ok_and(|old| old == target) {
+        return Ok(());
+    }
+    // Of each process its own, because two may attach at once.
+    let fresh = dir.path().join(format!("agent.{}", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    std::os::unix::fs::symlink(&target, &fresh)?;
+    fs::rename(&fresh, &link)
 }
 
 /// Ends a session whose egg does not answer: kills the egg, and with it the terminal.
@@ -949,7 +1148,7 @@ fn check_request(request: &StartSession) -> Result<(), Failure> {
     if request.command.iter().any(|arg| arg.contains('\0')) {
         return invalid("an argument has a NUL byte in it".to_owned());
     }
-    if request.command.first().is_some_and(String::is_empty) {
+    if request.agent.is_none() && request.command.first().is_some_and(String::is_empty) {
         return invalid("the command is empty".to_owned());
     }
     Ok(())

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    attach, completions, login, logout, man, roost, session, start, status, stop, terminal, whoami,
-    wing, wings,
+    attach, completions, doctor, egg, login, logout, man, roost, session, start, status, stop,
+    terminal, whoami, wing, wings,
 };
 
 /// Keep terminals alive on machines you control, and reach them from anywhere
@@ -14,7 +14,7 @@ use crate::commands::{
 ///
 /// Exit codes: 0 done; 1 failed; 2 usage; 3 not found or ambiguous; 4 identity mismatch;
 /// 5 not signed in or refused; 6 link lost or unreachable; 7 time-out; 8 the sandbox could
-/// not be enforced. `attach` and `terminal` end with the status of the session's program
+/// not be enforced. `attach`, `terminal` and `egg` end with the status of the session's program
 /// (128 and the number of a signal that ended it), 0 after leaving, and 126 or 127 if the
 /// command cannot be run or found.
 #[derive(Debug, Parser)]
@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 
 const ENVIRONMENT: &str = "Environment:
   WINGTHING_DIR  the profile: keys, pins, sessions [default: ~/.wingthing]
+  WT_SSH         the ssh program and its options, for --remote [default: ssh]
   WT_LOG         what to log to stderr, for instance debug
   NO_COLOR       no colours";
 
@@ -46,8 +47,10 @@ pub(crate) enum Command {
     Wing(wing::Args),
     #[command(visible_alias = "new")]
     Terminal(terminal::Args),
+    Egg(egg::Args),
     Attach(attach::Args),
     Session(session::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
     /// Print the reference of the command line as Markdown
@@ -96,6 +99,16 @@ mod tests {
             (
                 "wt session ps --roost http://localhost:1",
                 "wt session ps --roost http://localhost:1 --wing a",
+            ),
+            ("wt attach x --select", "wt attach --select --read-only"),
+            ("wt attach x --prefix C-B", "wt attach x --prefix C-\\"),
+            (
+                "wt session play x --speed 0",
+                "wt session play x --speed 0.5 --idle-limit 2s",
+            ),
+            (
+                "wt session export x --format gif",
+                "wt session export x --format text --output y",
             ),
             (
                 "wt session read x --raw --lines 3",

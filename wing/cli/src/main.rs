@@ -14,6 +14,8 @@ mod commands;
 mod daemon;
 mod docs;
 mod error;
+mod fetch;
+mod nested;
 mod output;
 mod place;
 mod tty;
@@ -28,7 +30,9 @@ use clap::error::ErrorKind;
 use tracing_subscriber::EnvFilter;
 use wt_wing::Error;
 use wt_wing::control::DAEMON_COMMAND;
+use wt_wing::profile::Profile;
 use wt_wing::sessions::EGG_COMMAND;
+use wt_wing::stdio::{self, SERVE_COMMAND};
 
 use crate::args::Cli;
 use crate::error::{Done, Stop, usage};
@@ -40,6 +44,7 @@ fn main() {
     let status = match arguments.get(1).and_then(|word| word.to_str()) {
         Some(EGG_COMMAND) => egg(arguments.get(2)),
         Some(DAEMON_COMMAND) => daemon::main(arguments.get(2..).unwrap_or_default()),
+        Some(SERVE_COMMAND) => i32::from(serve().unwrap_or_else(|stop| stop.report(false))),
         _ => i32::from(command(&arguments)),
     };
     // Not by returning: a thread may wait for ever on a terminal that takes nothing.
@@ -51,6 +56,20 @@ fn egg(folder: Option<&OsString>) -> i32 {
     // It fails only for the leader of a group, which has a session of its own already.
     let _ = nix::unistd::setsid();
     folder.map_or(2, |folder| wt_egg::server::run(Path::new(folder)))
+}
+
+/// Serves the user of a remote shell, who has a `wt` at the other end.
+fn serve() -> Done {
+    start_log()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| Error::failed(format!("cannot start: {e}")))?;
+    let done = runtime.block_on(async { stdio::serve(&Profile::locate()?).await });
+    runtime.shutdown_background();
+    done?;
+    Ok(0)
 }
 
 fn command(arguments: &[OsString]) -> u8 {

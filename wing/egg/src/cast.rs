@@ -166,15 +166,31 @@ pub fn cast_of_recording<R: Read + Seek, W: Write>(
 /// # Errors
 /// A log that cannot be read, or what the writer says.
 pub fn cast_of_log<W: Write>(log: &OutputLog, head: &CastHead, out: W) -> io::Result<u64> {
+    cast_of_output(LogReader::new(log), log.start() > 0, head, out)?;
+    Ok(log.start())
+}
+
+/// Like [`cast_of_log`], for output that was fetched from a log.
+///
+/// `is_cut` says that there was output before it.
+///
+/// # Errors
+/// Output that cannot be read, or what the writer says.
+pub fn cast_of_output<W: Write>(
+    output: impl Read,
+    is_cut: bool,
+    head: &CastHead,
+    out: W,
+) -> io::Result<()> {
     let mut cast = CastWriter::new(out, head)?;
-    let start = each_piece(log, |bytes| {
+    each_piece(output, is_cut, |bytes| {
         cast.event(&Event {
             at: Duration::ZERO,
             kind: EventKind::Output(bytes),
         })
     })?;
     cast.finish()?;
-    Ok(start)
+    Ok(())
 }
 
 /// Writes what a terminal shows at the end of a recording, with at most
@@ -207,13 +223,28 @@ pub fn text_of_recording<R: Read + Seek, W: Write>(
 /// # Errors
 /// A log that cannot be read, or what the writer says.
 pub fn text_of_log<W: Write>(log: &OutputLog, size: Winsize, out: W) -> io::Result<u64> {
+    text_of_output(LogReader::new(log), log.start() > 0, size, out)?;
+    Ok(log.start())
+}
+
+/// Like [`text_of_log`], for output that was fetched from a log.
+///
+/// `is_cut` says that there was output before it.
+///
+/// # Errors
+/// Output that cannot be read, or what the writer says.
+pub fn text_of_output<W: Write>(
+    output: impl Read,
+    is_cut: bool,
+    size: Winsize,
+    out: W,
+) -> io::Result<()> {
     let mut model = model(size);
-    let start = each_piece(log, |bytes| {
+    each_piece(output, is_cut, |bytes| {
         feed(&mut model, &bytes);
         Ok(())
     })?;
-    write_text(&model, out)?;
-    Ok(start)
+    write_text(&model, out)
 }
 
 fn each_event<R: Read + Seek>(
@@ -229,17 +260,46 @@ fn each_event<R: Read + Seek>(
         .expect("the ending is known after the last event"))
 }
 
-fn each_piece(log: &OutputLog, mut take: impl FnMut(Vec<u8>) -> io::Result<()>) -> io::Result<u64> {
-    let start = log.start();
-    let mut from = start;
-    loop {
-        let mut bytes = log.read(from, LOG_CHUNK)?.bytes;
-        if bytes.is_empty() {
-            return Ok(start);
+/// Reads a log from its first byte that is still there.
+struct LogReader<'a> {
+    log: &'a OutputLog,
+    next: u64,
+}
+
+impl<'a> LogReader<'a> {
+    fn new(log: &'a OutputLog) -> Self {
+        Self {
+            log,
+            next: log.start(),
         }
-        let is_first = from == start;
-        from += bytes.len() as u64;
-        if is_first && start > 0 {
+    }
+}
+
+impl Read for LogReader<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.log.read(self.next, into.len())?.bytes;
+        into[..bytes.len()].copy_from_slice(&bytes);
+        self.next += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
+fn each_piece(
+    mut output: impl Read,
+    is_cut: bool,
+    mut take: impl FnMut(Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut is_first = true;
+    loop {
+        let mut bytes = Vec::with_capacity(LOG_CHUNK);
+        output
+            .by_ref()
+            .take(LOG_CHUNK as u64)
+            .read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if std::mem::take(&mut is_first) && is_cut {
             // The window may begin inside a character, whose first bytes are gone.
             let is_tail = |byte: &&u8| **byte & 0xc0 == 0x80;
             let tail = bytes.iter().take(3).take_while(is_tail).count();

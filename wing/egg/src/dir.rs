@@ -5,6 +5,7 @@
 //! | `meta.json` | what the session is; written by whoever starts it, then by its egg alone |
 //! | `key` | 32 random bytes; who can read them may talk to the egg |
 //! | `sock` | the egg's Unix socket |
+//! | `agent.sock` | a link to the SSH agent of whoever attached last |
 //! | `alive` | locked for as long as the egg process lives |
 //! | `output/` | what the program printed, see [`crate::log`] |
 //! | `recording` | its output with times, when it is recorded, see [`crate::recording`] |
@@ -75,6 +76,9 @@ pub struct ExitRecord {
     pub killed: bool,
     /// Bytes it printed in all.
     pub bytes_written: u64,
+    /// Why it was ended, when the egg itself decided that; one sentence.
+    #[serde(default)]
+    pub note: Option<String>,
 }
 
 /// Why a session's folder cannot be used.
@@ -116,6 +120,11 @@ impl EggDir {
     /// The egg's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("sock")
+    }
+
+    /// The link to an SSH agent that the session's program uses.
+    pub fn agent_socket(&self) -> PathBuf {
+        self.path.join("agent.sock")
     }
 
     /// The folder of the output log.

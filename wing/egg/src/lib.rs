@@ -19,6 +19,7 @@ pub mod client;
 pub mod dir;
 pub mod env;
 mod input;
+mod limits;
 pub mod log;
 pub mod play;
 pub mod process;
@@ -33,3 +34,4 @@ pub mod wire;
 
 pub use client::EggClient;
 pub use dir::{DirError, EggDir, ExitRecord, Meta};
+pub use limits::LifeLimits;

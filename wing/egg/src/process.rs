@@ -2,7 +2,7 @@
 //!
 //! The egg is the subreaper of all it starts (prctl(2), `PR_SET_CHILD_SUBREAPER`): a
 //! grandchild whose parent ended becomes the egg's own child, so nothing that a session
-//! started can leave its tree.
+//! started can leave its tree, and no computing time that it used can get lost.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,6 +11,8 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::time::{Instant, sleep};
+
+use crate::limits::CLOCK_TICK;
 
 /// How long a program may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -53,7 +55,26 @@ pub async fn end_tree(program: u32) -> bool {
 
 /// Living processes below this one, at any depth. A zombie counts as gone.
 pub fn descendants() -> Vec<u32> {
-    let mut children: HashMap<u32, Vec<(u32, bool)>> = HashMap::new();
+    let lives = |(pid, stat): (u32, Stat)| (stat.state != 'Z').then_some(pid);
+    tree().into_iter().filter_map(lives).collect()
+}
+
+/// The computing time of all that ever ran below this process.
+///
+/// Of a process that ended it counts once its parent waited for it, as the kernel adds it
+/// to the parent then; a parent that lets the kernel forget its children loses it.
+pub fn computed_below() -> Duration {
+    let own_children = read_stat(std::process::id()).map_or(0, |stat| stat.ticks_of_ended);
+    let below = tree()
+        .into_iter()
+        .map(|(_, stat)| stat.ticks + stat.ticks_of_ended);
+    let ticks = below.fold(own_children, u64::saturating_add);
+    CLOCK_TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
+/// All processes below this one, at any depth, zombies too.
+fn tree() -> Vec<(u32, Stat)> {
+    let mut children: HashMap<u32, Vec<(u32, Stat)>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry
             .file_name()
@@ -63,20 +84,14 @@ pub fn descendants() -> Vec<u32> {
             continue;
         };
         let Some(stat) = read_stat(pid) else { continue };
-        children
-            .entry(stat.parent)
-            .or_default()
-            .push((pid, stat.state != 'Z'));
+        children.entry(stat.parent).or_default().push((pid, stat));
     }
     let mut found = Vec::new();
     let mut next = vec![std::process::id()];
     while let Some(parent) = next.pop() {
-        for &(pid, lives) in children.get(&parent).into_iter().flatten() {
-            next.push(pid);
-            if lives {
-                found.push(pid);
-            }
-        }
+        let below = children.remove(&parent).unwrap_or_default();
+        next.extend(below.iter().map(|(pid, _)| *pid));
+        found.extend(below);
     }
     found
 }
@@ -101,16 +116,28 @@ pub fn boot_id() -> Option<String> {
 struct Stat {
     state: char,
     parent: u32,
+    /// Clock ticks that it computed for.
+    ticks: u64,
+    /// The same of its children that ended and were waited for.
+    ticks_of_ended: u64,
 }
 
-/// Reads state and parent of a process from proc_pid_stat(5).
+/// Reads a process's state, parent and times from proc_pid_stat(5).
 fn read_stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name stands in brackets and may hold anything, brackets too.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
     let parent = fields.next()?.parse().ok()?;
-    Some(Stat { state, parent })
+    // utime, stime, cutime and cstime are fields 14 to 17; the parent is field 4.
+    let mut times = fields.skip(9).map(|field| field.parse().unwrap_or(0));
+    let mut both = || Some(times.next()? + times.next()?);
+    Some(Stat {
+        state,
+        parent,
+        ticks: both()?,
+        ticks_of_ended: both()?,
+    })
 }
 
 #[cfg(test)]
@@ -139,5 +166,15 @@ mod tests {
         kill(Pid::from_raw(sleeper as i32), Signal::SIGKILL).unwrap();
         child.wait().unwrap();
         assert!(!descendants().contains(&sleeper));
+    }
+
+    #[test]
+    fn what_was_computed_below_this_process_is_counted_also_after_its_end() {
+        let before = computed_below();
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let status = Command::new("sh").args(["-c", script]).status().unwrap();
+
+        assert!(status.success());
+        assert!(computed_below() > before);
     }
 }

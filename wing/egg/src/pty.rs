@@ -14,7 +14,7 @@ use wt_protocol::session::Winsize;
 use crate::backend::{Backend, Program, SpawnError, Spawned, Terminal};
 
 /// Where commands are looked for when a session has no PATH.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts programs with nothing but the user's own rights around them.
 #[derive(Debug, Default)]

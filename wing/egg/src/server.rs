@@ -43,6 +43,7 @@ use crate::attachments::{Attachments, Input, StreamId};
 use crate::backend::{Backend, Program, Spawned, Terminal};
 use crate::dir::{DIR_VERSION, EggDir, ExitRecord, Meta};
 use crate::input::{InputQueue, Source};
+use crate::limits::{Life, LifeLimits, Look, Next};
 use crate::log::{ENDED_OUTPUT, OutputLog};
 use crate::process;
 use crate::pty::Unsandboxed;
@@ -71,8 +72,9 @@ const LINGER: Duration = Duration::from_secs(60);
 /// A program that printed nothing for this long may be asking something.
 const PROMPT_IDLE: Duration = Duration::from_secs(5);
 
-/// Pause before a key that must not be read together with the text before it. Agents
-/// take what arrives within a few milliseconds for a paste.
+/// Pause before a key that must not be read together with the text before it, unless the
+/// session's maker knows better. Agents take what arrives within a few milliseconds for a
+/// paste.
 const APART: Duration = Duration::from_millis(80);
 
 /// How often a sender looks whether the program takes more.
@@ -106,6 +108,15 @@ pub struct Launch {
     pub size: Winsize,
     /// Largest recording in bytes, when the session is recorded.
     pub record: Option<u64>,
+    /// How long Enter must wait after text for this program.
+    #[serde(default)]
+    pub enter_delay: Option<Duration>,
+    /// How long the session may live unused.
+    #[serde(default)]
+    pub life: LifeLimits,
+    /// What its user should know of how it was made, each one sentence.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// What the egg tells its starter, on its standard output, once.
@@ -135,10 +146,10 @@ pub fn run(folder: &Path) -> i32 {
     };
     runtime.block_on(async {
         match Egg::start(dir).await {
-            Ok((egg, listener)) => {
+            Ok((egg, listener, life)) => {
                 let pid = egg.program_pid;
                 tell_starter(&Started::Running { pid });
-                egg.serve(listener).await;
+                egg.serve(listener, life).await;
                 0
             }
             Err(failure) => tell_starter(&Started::Failed(failure)),
@@ -191,6 +202,10 @@ struct Egg {
     next_stream: AtomicU64,
     /// What happens, for those who watch.
     events: broadcast::Sender<SessionEvent>,
+    /// How long Enter waits after text.
+    apart: Duration,
+    /// Notes on how the session was made.
+    notes: Vec<String>,
     /// Since when the recording's times count.
     started: Instant,
     /// Something waits to be written to the recording.
@@ -220,6 +235,10 @@ struct State {
     last_send: Option<LastSend>,
     /// When something was printed last.
     printed_at: Instant,
+    /// When a client left last.
+    left_at: Instant,
+    /// Why the egg ended the session by itself.
+    ended_because: Option<String>,
     /// The recording, if there is one.
     recorder: Option<Recorder>,
     /// Set once all output of the ended program is in the log.
@@ -229,7 +248,7 @@ struct State {
 }
 
 impl Egg {
-    async fn start(dir: EggDir) -> Result<(Arc<Self>, LocalSocket), Failure> {
+    async fn start(dir: EggDir) -> Result<(Arc<Self>, LocalSocket, LifeLimits), Failure> {
         let failure = |act: &str, e: &dyn std::fmt::Display| {
             Failure::new(FailureKind::Failed, format!("cannot {act}: {e}"))
         };
@@ -291,6 +310,8 @@ impl Egg {
                 title: String::new(),
                 last_send: None,
                 printed_at: Instant::now(),
+                left_at: Instant::now(),
+                ended_because: None,
                 recorder,
                 exit: None,
                 killed: false,
@@ -304,6 +325,8 @@ impl Egg {
             output_ended: Notify::new(),
             next_stream: AtomicU64::new(0),
             events: broadcast::Sender::new(WAITING_EVENTS),
+            apart: launch.enter_delay.unwrap_or(APART),
+            notes: launch.notes,
             started: Instant::now(),
             flush: Notify::new(),
             sent: AtomicU64::new(0),
@@ -313,7 +336,7 @@ impl Egg {
         thread::spawn(move || reading.read_terminal(output));
         let writing = Arc::clone(&egg);
         thread::spawn(move || writing.write_terminal(input));
-        Ok((egg, listener))
+        Ok((egg, listener, launch.life))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -424,6 +447,37 @@ impl Egg {
         }
     }
 
+    /// Ends the session when it was unused for as long as it may be.
+    async fn keep_limits(self: Arc<Self>, limits: LifeLimits) {
+        let Some(mut life) = Life::new(limits, self.started) else {
+            return;
+        };
+        loop {
+            let computed = process::computed_below();
+            let look = {
+                let state = self.lock();
+                let sent_at = state.last_send.as_ref().map(|last| last.at);
+                Look {
+                    now: Instant::now(),
+                    attached: state.attachments.attached() > 0,
+                    active_at: state
+                        .printed_at
+                        .max(state.left_at)
+                        .max(sent_at.unwrap_or(self.started)),
+                    computed,
+                }
+            };
+            match life.look(look) {
+                Next::At(next) => sleep_until(next).await,
+                Next::End(because) => {
+                    self.lock().ended_because = Some(because);
+                    self.begin_kill();
+                    return;
+                }
+            }
+        }
+    }
+
     fn write_terminal(&self, mut input: Box<dyn Write + Send>) {
         while let Some(piece) = self.input.next() {
             // A terminal that is gone takes nothing; the program's end is seen elsewhere.
@@ -447,11 +501,12 @@ impl Egg {
 
     // The process.
 
-    async fn serve(self: Arc<Self>, listener: LocalSocket) {
+    async fn serve(self: Arc<Self>, listener: LocalSocket, life: LifeLimits) {
         let accepting = Arc::clone(&self);
         let accepting = tokio::spawn(async move { accepting.accept(listener).await });
         let prompting = tokio::spawn(Arc::clone(&self).watch_for_prompts());
         let recording = tokio::spawn(Arc::clone(&self).keep_recording());
+        let living = tokio::spawn(Arc::clone(&self).keep_limits(life));
         let (Ok(mut child), Ok(mut terminate), Ok(mut interrupt)) = (
             signal(SignalKind::child()),
             signal(SignalKind::terminate()),
@@ -484,12 +539,15 @@ impl Egg {
         reaper.abort();
         prompting.abort();
         recording.abort();
+        living.abort();
         if let Some(note) = self.lock().recorder.take().and_then(Recorder::finish) {
             tracing::warn!(note, "the recording is not whole");
         }
         // The socket goes with the task that accepts.
         accepting.abort();
         let _ = accepting.await;
+        // Whoever it led to is nobody's concern once the program is gone.
+        let _ = fs::remove_file(self.dir.agent_socket());
         self.lock().log.shrink(ENDED_OUTPUT);
     }
 
@@ -546,6 +604,7 @@ impl Egg {
                 killed: state.killed || exit.signal.is_some(),
                 exit,
                 bytes_written: state.log.end(),
+                note: state.ended_because.clone(),
             }
         };
         if let Err(error) = self.dir.write_exit(&record) {
@@ -680,7 +739,8 @@ impl Egg {
             None if process::is_stopped(self.program_pid) => SessionStatus::Frozen,
             None => SessionStatus::Running,
         };
-        let mut notes = Vec::new();
+        let mut notes = self.notes.clone();
+        notes.extend(state.ended_because.clone());
         if let Some(note) = state.recorder.as_ref().and_then(Recorder::note) {
             notes.push(note.to_owned());
         }
@@ -759,7 +819,7 @@ impl Egg {
     }
 
     async fn send_input(&self, parts: &[SendPart], principal: &Principal) -> FromEgg {
-        let (id, offset, typed) = {
+        let (id, offset, typed, first_waits_for) = {
             let mut state = self.lock();
             if state.exit.is_some() {
                 return refuse(FailureKind::Failed, "the session's program has ended");
@@ -783,6 +843,11 @@ impl Egg {
             };
             let offset = state.log.end();
             state.attention = None;
+            // Also a key that is sent by itself, right behind the text before it.
+            let first_waits_for = match parts.first() {
+                Some(SendPart::Key(_)) => state.last_send.as_ref().map(|last| last.at + self.apart),
+                _ => None,
+            };
             state.last_send = Some(LastSend {
                 offset,
                 echo: Echo {
@@ -791,14 +856,17 @@ impl Egg {
                 },
                 at: Instant::now(),
             });
-            (state.meta.id.to_string(), offset, typed)
+            (state.meta.id.to_string(), offset, typed, first_waits_for)
         };
         let mut changed = self.changed.subscribe();
         let mut bytes = 0;
+        if let Some(earliest) = first_waits_for {
+            sleep_until(earliest).await;
+        }
         for piece in typed {
             if piece.apart {
                 self.until_written(&mut changed).await;
-                sleep(APART).await;
+                sleep(self.apart).await;
             }
             while !self.input.sent(&piece.bytes) {
                 if self.lock().exit.is_some() {
@@ -812,6 +880,11 @@ impl Egg {
             bytes += piece.bytes.len() as u64;
         }
         self.until_written(&mut changed).await;
+        if let Some(last) = &mut self.lock().last_send
+            && last.offset == offset
+        {
+            last.at = Instant::now();
+        }
         FromEgg::Sent(Sent { id, bytes, offset })
     }
 
@@ -1037,6 +1110,7 @@ impl Egg {
         self.lock()
             .attachments
             .leave(&id, stream, said_goodbye || told_the_end);
+        self.lock().left_at = Instant::now();
         self.count_changed(SessionChange::Detached);
         let mark = Mark::Detached { by };
         self.record(&mut self.lock(), |recorder, at| recorder.mark(at, &mark));

@@ -1,30 +1,37 @@
-//! Whole messages over a Unix socket, each with its length in front.
+//! Whole messages over a Unix socket or a pair of pipes, each with its length in front.
 
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use wt_protocol::limits::MAX_MESSAGE;
 use wt_protocol::{Deframer, Prefix, codec, frame};
 
-/// Bytes asked of the socket at once.
+/// Bytes asked of the stream at once.
 const READ_SIZE: usize = 32 * 1024;
 
 /// Reads messages. Safe to cancel between and within messages.
 #[derive(Debug)]
-pub struct MessageReader {
-    socket: OwnedReadHalf,
+pub struct MessageReader<R = OwnedReadHalf> {
+    stream: R,
     deframer: Deframer,
     buffer: Vec<u8>,
 }
 
-impl MessageReader {
-    /// Reads from this half of a socket.
-    pub fn new(socket: OwnedReadHalf) -> Self {
+impl<R: AsyncRead + Unpin> MessageReader<R> {
+    /// Reads from this stream.
+    pub fn new(stream: R) -> Self {
+        Self::after(stream, &[])
+    }
+
+    /// Reads from this stream, of which these bytes were read already.
+    pub fn after(stream: R, read: &[u8]) -> Self {
+        let mut deframer = Deframer::new(Prefix::U32, MAX_MESSAGE);
+        deframer.extend(read);
         Self {
-            socket,
-            deframer: Deframer::new(Prefix::U32, MAX_MESSAGE),
+            stream,
+            deframer,
             buffer: vec![0; READ_SIZE],
         }
     }
@@ -38,7 +45,7 @@ impl MessageReader {
             if let Some(bytes) = self.deframer.next_frame().map_err(invalid)? {
                 return codec::decode(bytes, MAX_MESSAGE).map(Some).map_err(invalid);
             }
-            match self.socket.read(&mut self.buffer).await? {
+            match self.stream.read(&mut self.buffer).await? {
                 0 if self.deframer.is_between_frames() => return Ok(None),
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 n => self.deframer.extend(&self.buffer[..n]),
@@ -49,14 +56,14 @@ impl MessageReader {
 
 /// Writes messages. Not safe to cancel within one.
 #[derive(Debug)]
-pub struct MessageWriter {
-    socket: OwnedWriteHalf,
+pub struct MessageWriter<W = OwnedWriteHalf> {
+    stream: W,
 }
 
-impl MessageWriter {
-    /// Writes to this half of a socket.
-    pub fn new(socket: OwnedWriteHalf) -> Self {
-        Self { socket }
+impl<W: AsyncWrite + Unpin> MessageWriter<W> {
+    /// Writes to this stream.
+    pub fn new(stream: W) -> Self {
+        Self { stream }
     }
 
     /// Sends one message.
@@ -65,7 +72,9 @@ impl MessageWriter {
     /// A lost connection, or a message over the cap.
     pub async fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         let bytes = codec::encode(message, MAX_MESSAGE).map_err(invalid)?;
-        self.socket.write_all(&frame(Prefix::U32, &bytes)).await
+        self.stream.write_all(&frame(Prefix::U32, &bytes)).await?;
+        // Nothing for a socket; a standard output would keep it until the next one.
+        self.stream.flush().await
     }
 }
 

@@ -3,26 +3,33 @@
 use wt_protocol::rpc::SessionRecord;
 use wt_protocol::session::Exit;
 use wt_wing::attach::{End, Options};
+use wt_wing::config::{PrefixKey, WingConfig};
 use wt_wing::profile::Profile;
 use wt_wing::{Error, ErrorCode};
 
 use super::session::ps;
-use crate::error::{Done, Stop, say};
+use crate::error::{Done, Stop, say, usage};
+use crate::nested;
 use crate::output::{Output, plain, stdout_failed};
 use crate::place::{Place, Where};
 use crate::tty;
 use crate::tty::attach::{Ending, Story};
+use crate::tty::select::Selected;
 use crate::views::how_it_ended;
 
 /// Show a session in this terminal; without a name, list the living ones
 ///
 /// Ctrl+B Q leaves the session, which goes on. Ctrl+B Ctrl+B sends one Ctrl+B. A lost link
 /// is made again by itself. Ends with the status of the session's program, or 0 after
-/// leaving; SIGHUP and SIGTERM leave as well and end with 128 and their number.
+/// leaving; SIGHUP and SIGTERM leave as well and end with 128 and their number. Inside a
+/// session it is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: Option<String>,
+    /// Choose one of the living sessions, with a look at each
+    #[arg(long, conflicts_with = "name")]
+    select: bool,
     /// Only watch
     #[arg(long, conflicts_with = "takeover")]
     read_only: bool,
@@ -30,13 +37,40 @@ pub(crate) struct Args {
     #[arg(long)]
     takeover: bool,
     #[command(flatten)]
+    prefix: Prefix,
+    #[command(flatten)]
     whereabouts: Where,
+}
+
+/// The key that begins a command to this client
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(super) struct Prefix {
+    /// The key before Q, instead of Ctrl+B: C-a to C-z, C-\, or none [default: wing.yaml's]
+    #[arg(long, value_name = "KEY")]
+    prefix: Option<PrefixKey>,
+}
+
+impl Prefix {
+    /// The key that was given, else the profile's, else Ctrl+B.
+    pub(super) fn choose(&self, profile: &Profile) -> Result<PrefixKey, Error> {
+        let configured = WingConfig::read(profile)?.prefix;
+        Ok(self.prefix.or(configured).unwrap_or_default())
+    }
 }
 
 pub(crate) async fn run(args: Args, output: Output) -> Done {
     let profile = Profile::locate()?;
+    let prefix = args.prefix.choose(&profile)?;
     let place = Place::find(&profile, &args.whereabouts).await?;
-    let Some(name) = args.name else {
+    let name = if args.select {
+        match select(&profile, &place, output).await? {
+            Selected::Session(id) => Some(id),
+            Selected::Left(status) => return Ok(status),
+        }
+    } else {
+        args.name
+    };
+    let Some(name) = name else {
         let records = place.list().await?;
         return ps::show(
             records
@@ -58,6 +92,7 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
                 .hint(format!("its last screen is in `wt session read {shown}`")),
         ));
     }
+    nested::refuse(&profile, &place, Some(&session)).await?;
     if !tty::is_interactive() {
         return Err(Stop::Error(
             Error::failed("attaching needs a terminal, and stdin is none")
@@ -69,13 +104,45 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         read_only: args.read_only,
         takeover: args.takeover,
     };
-    attach(&place, &session, options).await
+    attach(&place, &session, options, prefix).await
+}
+
+/// Lets the user choose among the living sessions.
+async fn select(profile: &Profile, place: &Place, output: Output) -> Result<Selected, Stop> {
+    if output.is_json() {
+        return Err(Stop::Error(
+            usage("--select is for people at a terminal, and --json is for programs")
+                .hint("list them with `wt session ps --live --json`"),
+        ));
+    }
+    let mut sessions = place.list().await?;
+    sessions.retain(|session| session.status.is_living());
+    if sessions.is_empty() {
+        return Err(Stop::Error(
+            Error::new(ErrorCode::NotFound, "there are no living sessions")
+                .hint("start one with `wt terminal`"),
+        ));
+    }
+    nested::refuse(profile, place, None).await?;
+    if !tty::is_interactive() {
+        return Err(Stop::Error(
+            Error::failed("choosing needs a terminal, and stdin is none")
+                .hint("list them with `wt session ps --live`"),
+        ));
+    }
+    let selected = Box::pin(tty::select::run(place, sessions)).await;
+    Ok(selected.map_err(|e| Error::failed(format!("cannot use this terminal: {e}")))?)
 }
 
 /// Attaches this terminal, and says how it ended.
-pub(super) async fn attach(place: &Place, session: &SessionRecord, options: Options) -> Done {
+pub(super) async fn attach(
+    place: &Place,
+    session: &SessionRecord,
+    options: Options,
+    prefix: PrefixKey,
+) -> Done {
     let target = place.target(&session.id);
-    let (ending, story) = Box::pin(tty::attach::run(target, options))
+    let (ending, story) = Box::pin(tty::attach::run(target, options, prefix))
         .await
         .map_err(|e| Error::failed(format!("cannot use this terminal: {e}")))?;
     let Story {
@@ -109,6 +176,10 @@ pub(super) async fn attach(place: &Place, session: &SessionRecord, options: Opti
         Ending::Attachment(Ok(End::Exited(exit))) => {
             tell(&format!("{name} {}", how_it_ended(&exit)));
             Ok(status_of(&exit))
+        }
+        Ending::Attachment(Ok(End::Unheard)) => {
+            let message = format!("left {name}, and the other end gave no sign that it heard");
+            Err(Stop::Error(Error::new(ErrorCode::Unreachable, message)))
         }
         Ending::Attachment(Ok(End::Replaced)) => Err(Stop::Error(Error::new(
             ErrorCode::Failed,

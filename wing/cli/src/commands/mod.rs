@@ -2,6 +2,8 @@
 
 pub(crate) mod attach;
 pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod egg;
 pub(crate) mod login;
 pub(crate) mod logout;
 pub(crate) mod man;
@@ -33,8 +35,10 @@ pub(crate) async fn run(command: Command, output: Output) -> Done {
         Command::Wings(args) => wings::run(args, output).await,
         Command::Wing(args) => wing::run(args, output),
         Command::Terminal(args) => terminal::run(args, output).await,
+        Command::Egg(args) => egg::run(args, output).await,
         Command::Attach(args) => attach::run(args, output).await,
         Command::Session(args) => session::run(args, output).await,
+        Command::Doctor(args) => doctor::run(args, output).await,
         Command::Completions(args) => completions::run(args, output),
         Command::Man(args) => man::run(args, output),
         Command::Docs => {

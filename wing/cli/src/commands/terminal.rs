@@ -8,10 +8,12 @@ use wt_protocol::limits::MAX_RAW_PAGE;
 use wt_protocol::rpc::{Request, SessionRecord, StartSession};
 use wt_wing::Error;
 use wt_wing::attach::Options;
+use wt_wing::config::PrefixKey;
 use wt_wing::profile::Profile;
 
-use super::attach::{attach, status_of};
+use super::attach::{Prefix, attach, status_of};
 use crate::error::{Done, Stop, say, usage};
+use crate::nested;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 use crate::tty;
@@ -23,10 +25,20 @@ use crate::views::{SessionView, how_it_ended};
 /// or --detach it starts in the background. Ends with the status of the session's program.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    #[command(flatten)]
+    how: How,
+    /// The command and its arguments [default: the login shell]
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How a session is started
+#[derive(Debug, clap::Args)]
+pub(super) struct How {
     /// The session's name: 1 to 64 of A-Z a-z 0-9 . _ - [default: made from the command]
     #[arg(short, long, value_name = "NAME")]
     name: Option<String>,
-    /// Where it starts [default: this folder; at another wing, that wing's choice]
+    /// Where it starts [default: this folder; elsewhere, the choice there]
     #[arg(short = 'C', long, value_name = "DIR")]
     cwd: Option<PathBuf>,
     /// Set a variable for it; may be given many times
@@ -39,10 +51,16 @@ pub(crate) struct Args {
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
+    prefix: Prefix,
+    #[command(flatten)]
     whereabouts: Where,
-    /// The command and its arguments [default: the login shell]
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<String>,
+}
+
+impl How {
+    /// Whether it is started in this profile.
+    pub(super) fn is_here(&self) -> bool {
+        self.whereabouts.is_here()
+    }
 }
 
 #[derive(Serialize)]
@@ -51,32 +69,50 @@ pub(super) struct One {
 }
 
 pub(crate) async fn run(args: Args, output: Output) -> Done {
+    start(args.how, None, args.command, Request::Start, output).await
+}
+
+/// Starts a session: a command, or an agent with these arguments.
+pub(super) async fn start(
+    args: How,
+    agent: Option<String>,
+    command: Vec<String>,
+    request: impl FnOnce(StartSession) -> Request,
+    output: Output,
+) -> Done {
     let stays = !args.detach && !output.is_json();
     if stays && !tty::is_interactive() {
         return Err(Stop::Error(
             Error::failed("showing the session needs a terminal, and stdin is none")
-                .hint("to start it in the background: wt terminal --detach"),
+                .hint("to start it in the background, add --detach"),
         ));
     }
     let profile = Profile::locate()?;
-    let here = if args.whereabouts.wing.is_none() {
+    let prefix = args.prefix.choose(&profile)?;
+    let here = if args.whereabouts.is_here() {
         Some(current_dir()?)
     } else {
         None
     };
-    let request = StartSession {
+    let session = StartSession {
         name: args.name,
-        command: args.command,
+        command,
         cwd: choose_cwd(args.cwd, here.as_deref())?,
         env: args.env,
         size: tty::size(),
-        agent: None,
+        agent,
         record: args.record,
     };
     let place = Place::find(&profile, &args.whereabouts).await?;
-    let session = place.act(Request::Start(request)).await?;
     if stays {
-        return show(&place, &session).await;
+        nested::refuse(&profile, &place, None).await?;
+    }
+    let session = place.act(request(session)).await?;
+    for note in &session.notes {
+        say(&format!("note: {}", plain(note)));
+    }
+    if stays {
+        return show(&place, &session, prefix).await;
     }
     let (name, id) = (plain(&session.name).into_owned(), session.id.clone());
     output.answer(
@@ -90,13 +126,13 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
 
 /// Attaches to a session that was just started. A program that has ended already has its
 /// output shown all the same.
-async fn show(place: &Place, session: &SessionRecord) -> Done {
+async fn show(place: &Place, session: &SessionRecord, prefix: PrefixKey) -> Done {
     let options = Options {
         size: tty::size(),
         read_only: false,
         takeover: false,
     };
-    let stop = match attach(place, session, options).await {
+    let stop = match attach(place, session, options, prefix).await {
         Err(Stop::Error(error)) => error,
         done => return done,
     };

@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 use wt_wing::Error;
 use wt_wing::attach::{Command, End, Event, Options, Target};
+use wt_wing::config::PrefixKey;
 
 use super::input::{Input, Piece};
 use super::keys::{Action, Keys};
@@ -50,6 +51,10 @@ const WRITES: usize = 8;
 
 /// How long an attachment may take to say goodbye when the user leaves.
 const GOODBYE: Duration = Duration::from_secs(2);
+
+/// As [`GOODBYE`], over an ssh, which may be stopped: whoever leaves is to be gone within a
+/// second.
+const SSH_GOODBYE: Duration = Duration::from_millis(900);
 
 /// How long the terminal may take to draw the rest, and its own reset, at the end. A
 /// terminal that is held still (by a selection, by its window system) may never do it.
@@ -88,10 +93,14 @@ pub(crate) struct Story {
 ///
 /// # Errors
 /// When the terminal cannot be used at all.
-pub(crate) async fn run(target: Target, options: Options) -> io::Result<(Ending, Story)> {
+pub(crate) async fn run(
+    target: Target,
+    options: Options,
+    prefix: PrefixKey,
+) -> io::Result<(Ending, Story)> {
     let mut signals = Signals::new()?;
     let raw = RawMode::enter()?;
-    let mut attached = Attached::start(target, options)?;
+    let mut attached = Attached::start(target, options, prefix)?;
     let mut keyboard = Keyboard::start()?;
     let ending = attached.serve(&raw, &mut keyboard, &mut signals).await;
     // What is typed from here on is for whoever reads the terminal next.
@@ -118,6 +127,9 @@ struct Attached {
     attachment: Attachment,
     read_only: bool,
     may_type: bool,
+    /// Whether another client took the right to type from this one.
+    was_taken: bool,
+    is_over_ssh: bool,
     link_is_lost: bool,
     /// When the title is to say that the link is lost.
     say_lost_at: Option<Instant>,
@@ -136,10 +148,11 @@ impl Drop for Attachment {
 }
 
 impl Attached {
-    fn start(target: Target, options: Options) -> io::Result<Self> {
+    fn start(target: Target, options: Options, prefix: PrefixKey) -> io::Result<Self> {
         let (commands, command_source) = mpsc::channel(CHANNEL);
         let (event_sink, events) = mpsc::channel(CHANNEL);
         let read_only = options.read_only;
+        let is_over_ssh = matches!(target, Target::Ssh(..));
         let screen = Screen::start()?;
         let attachment = tokio::spawn(wt_wing::attach::run(
             target,
@@ -149,7 +162,7 @@ impl Attached {
         ));
         Ok(Self {
             input: Input::default(),
-            keys: Keys::default(),
+            keys: Keys::new(prefix),
             outer: Outer::default(),
             screen,
             commands,
@@ -160,6 +173,8 @@ impl Attached {
             read_only,
             // Until the session says otherwise, so that keys typed ahead are not lost.
             may_type: !read_only,
+            was_taken: false,
+            is_over_ssh,
             link_is_lost: false,
             say_lost_at: None,
             said_lost: false,
@@ -183,7 +198,7 @@ impl Attached {
                 failed = &mut self.screen.failed => {
                     return Ending::OutputFailed(failed.unwrap_or_else(|_| io::ErrorKind::BrokenPipe.into()));
                 }
-                () = at(self.leave_by) => return Ending::Detached,
+                () = at(self.leave_by) => return self.unheard(),
                 signal = signals.next() => match signal {
                     Signalled::End(signal) => return Ending::Signal(signal),
                     Signalled::Resized => self.queue.push_back(Command::Resize(super::size())),
@@ -259,12 +274,21 @@ impl Attached {
     /// Leaves after what was typed before; at once when it cannot be delivered anyway.
     fn leave(&mut self) {
         self.queue.push_back(Command::Detach);
-        let grace = if self.link_is_lost {
-            Duration::ZERO
-        } else {
-            GOODBYE
+        let grace = match (self.link_is_lost, self.is_over_ssh) {
+            (true, _) => Duration::ZERO,
+            (false, true) => SSH_GOODBYE,
+            (false, false) => GOODBYE,
         };
         self.leave_by.get_or_insert(Instant::now() + grace);
+    }
+
+    /// How it ends when nobody answers to a goodbye.
+    fn unheard(&self) -> Ending {
+        if self.is_over_ssh && !self.link_is_lost {
+            Ending::Attachment(Ok(End::Unheard))
+        } else {
+            Ending::Detached
+        }
     }
 
     /// What to write for an event.
@@ -309,8 +333,14 @@ impl Attached {
                 bytes
             }
             Event::Writer(writer) => {
-                self.may_type = writer && !self.read_only;
-                Vec::new()
+                let could_type = std::mem::replace(&mut self.may_type, writer && !self.read_only);
+                let is_lost = could_type && !self.may_type;
+                self.was_taken |= is_lost;
+                if is_lost && self.outer.is_between_sequences() {
+                    vec![BELL]
+                } else {
+                    Vec::new()
+                }
             }
             Event::LinkLost if !self.link_is_lost => {
                 self.link_is_lost = true;
@@ -334,7 +364,11 @@ impl Attached {
     async fn finish(&mut self, ending: Ending, signals: &mut Signals) -> Ending {
         let mut rest = Vec::new();
         if !self.may_type && !self.read_only && self.story.name.is_some() {
-            let note = "another client had the right to type; `wt attach --takeover` takes it";
+            let note = if self.was_taken {
+                "another client took the right to type; `wt attach --takeover` takes it back"
+            } else {
+                "another client had the right to type; `wt attach --takeover` takes it"
+            };
             self.story.notes.push(note.to_owned());
         }
         if let Ending::Attachment(_) = ending {
@@ -392,14 +426,14 @@ fn flatten(ended: Result<Result<End, Error>, tokio::task::JoinError>) -> Result<
 /// The terminal stays in blocking mode, because that mode belongs to all who share it. So
 /// the thread waits for the terminal and for its own end at once, and never takes what is
 /// typed after the end.
-struct Keyboard {
-    typed: mpsc::Receiver<Vec<u8>>,
+pub(super) struct Keyboard {
+    pub(super) typed: mpsc::Receiver<Vec<u8>>,
     /// Closed, it ends the thread.
     _stop: OwnedFd,
 }
 
 impl Keyboard {
-    fn start() -> io::Result<Self> {
+    pub(super) fn start() -> io::Result<Self> {
         let (stopped, stop) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
         let (sink, typed) = mpsc::channel(READS);
         std::thread::Builder::new()
@@ -447,15 +481,15 @@ fn read_terminal(stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The thread that writes to the user's terminal.
-struct Screen {
-    writes: mpsc::Sender<Vec<u8>>,
+pub(super) struct Screen {
+    pub(super) writes: mpsc::Sender<Vec<u8>>,
     /// Why it ended, if it did so by itself.
-    failed: oneshot::Receiver<io::Error>,
+    pub(super) failed: oneshot::Receiver<io::Error>,
     done: Option<oneshot::Receiver<()>>,
 }
 
 impl Screen {
-    fn start() -> io::Result<Self> {
+    pub(super) fn start() -> io::Result<Self> {
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         let (writes, mut source) = mpsc::channel::<Vec<u8>>(WRITES);
         let (report, failed) = oneshot::channel();
@@ -484,7 +518,7 @@ impl Screen {
     }
 
     /// Waits until everything is written. An empty write marks the end.
-    async fn close(&mut self) {
+    pub(super) async fn close(&mut self) {
         if self.writes.send(Vec::new()).await.is_ok()
             && let Some(done) = self.done.take()
         {
@@ -513,7 +547,7 @@ fn write_whole(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-struct Signals {
+pub(super) struct Signals {
     hangup: SignalStream,
     terminate: SignalStream,
     interrupt: SignalStream,
@@ -523,7 +557,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
@@ -534,7 +568,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Signalled {
+    pub(super) async fn next(&mut self) -> Signalled {
         tokio::select! {
             _ = self.hangup.recv() => Signalled::End(Signal::SIGHUP as i32),
             _ = self.terminate.recv() => Signalled::End(Signal::SIGTERM as i32),
@@ -546,7 +580,7 @@ impl Signals {
     }
 
     /// Waits for a signal to end, and for no other.
-    async fn ending(&mut self) -> i32 {
+    pub(super) async fn ending(&mut self) -> i32 {
         loop {
             if let Signalled::End(signal) = self.next().await {
                 return signal;
@@ -555,7 +589,7 @@ impl Signals {
     }
 }
 
-enum Signalled {
+pub(super) enum Signalled {
     /// This process should end.
     End(i32),
     /// The terminal has another size.

@@ -1,18 +1,18 @@
-//! Finds the prefix key, Ctrl+B, in what the user types.
+//! Finds the prefix key in what the user types: Ctrl+B, or the one that was set.
 //!
 //! | keys | what happens |
 //! |---|---|
-//! | Ctrl+B Q (or q) | leaves the session |
-//! | Ctrl+B Ctrl+B | sends one Ctrl+B |
-//! | Ctrl+B and anything else | sends both, so that nothing is lost |
+//! | prefix Q (or q) | leaves the session |
+//! | prefix prefix | sends the prefix key once |
+//! | prefix and anything else | sends both, so that nothing is lost |
 //!
-//! Ctrl+B waits for its next key for as long as it takes. A paste is never that key:
+//! The prefix waits for its next key for as long as it takes. A paste is never that key:
 //! pasted text may hold any byte. Terminals with an extended keyboard send Ctrl+B as a
 //! sequence (`CSI 98 ; 5 u`, `CSI 27 ; 5 ; 98 ~`), and tell of keys that are let go of.
 
-use super::input::Piece;
+use wt_wing::config::PrefixKey;
 
-const CTRL_B: u8 = 0x02;
+use super::input::Piece;
 
 /// Most bytes of key events that are held between the prefix and its next key. They come
 /// from letting go of keys; more than a few mean that somebody rests on the keyboard.
@@ -28,13 +28,22 @@ pub(super) enum Action {
 }
 
 /// Follows the prefix key.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Keys {
+    prefix: PrefixKey,
     /// The bytes of a prefix key that waits for its next key, and of the events since.
     armed: Option<Vec<u8>>,
 }
 
 impl Keys {
+    /// Follows this prefix key.
+    pub(super) fn new(prefix: PrefixKey) -> Self {
+        Self {
+            prefix,
+            armed: None,
+        }
+    }
+
     /// Decides on pieces of input, in order.
     pub(super) fn press(&mut self, pieces: Vec<Piece>) -> Vec<Action> {
         let mut actions = Vec::new();
@@ -48,14 +57,16 @@ impl Keys {
                 Piece::Text(bytes) => {
                     for byte in bytes {
                         let key = match byte {
-                            CTRL_B => Key::Prefix,
+                            _ if Some(byte) == control_byte(self.prefix) => Key::Prefix,
                             b'q' | b'Q' => Key::Leave,
                             _ => Key::Other,
                         };
                         self.key(key, &[byte], &mut actions);
                     }
                 }
-                Piece::Sequence(bytes) => self.key(classify(&bytes), &bytes, &mut actions),
+                Piece::Sequence(bytes) => {
+                    self.key(classify(&bytes, self.prefix), &bytes, &mut actions)
+                }
             }
             if actions.last() == Some(&Action::Detach) {
                 break;
@@ -95,7 +106,7 @@ fn send(actions: &mut Vec<Action>, bytes: &[u8]) {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// Ctrl+B.
+    /// The prefix key.
     Prefix,
     /// Q, with or without Shift.
     Leave,
@@ -105,8 +116,16 @@ enum Key {
     Other,
 }
 
+/// What the prefix key is as a plain byte.
+fn control_byte(prefix: PrefixKey) -> Option<u8> {
+    match prefix {
+        PrefixKey::Ctrl(key) => Some(key & 0x1f),
+        PrefixKey::None => None,
+    }
+}
+
 /// Which key a sequence stands for.
-fn classify(sequence: &[u8]) -> Key {
+fn classify(sequence: &[u8], prefix: PrefixKey) -> Key {
     let Some(body) = sequence.strip_prefix(b"\x1b[") else {
         return Key::Other;
     };
@@ -155,7 +174,9 @@ fn classify(sequence: &[u8]) -> Key {
     // Bits above one, without the locks: Caps Lock and Num Lock.
     let held = modifiers.unwrap_or(1).saturating_sub(1) & !(CAPS_LOCK | NUM_LOCK);
     match (code, held) {
-        (Some(code), CTRL) if code == u32::from(b'b') => Key::Prefix,
+        (Some(code), CTRL) if matches!(prefix, PrefixKey::Ctrl(key) if code == u32::from(key)) => {
+            Key::Prefix
+        }
         (Some(code), 0 | SHIFT) if code == u32::from(b'q') || code == u32::from(b'Q') => Key::Leave,
         _ => Key::Other,
     }
@@ -178,7 +199,11 @@ mod tests {
 
     /// Feeds reads of a terminal; returns what was sent, and whether it ended in a detach.
     fn type_in(reads: &[&[u8]]) -> (Vec<u8>, bool) {
-        let (mut input, mut keys) = (Input::default(), Keys::default());
+        type_with(PrefixKey::default(), reads)
+    }
+
+    fn type_with(prefix: PrefixKey, reads: &[&[u8]]) -> (Vec<u8>, bool) {
+        let (mut input, mut keys) = (Input::default(), Keys::new(prefix));
         let mut actions = Vec::new();
         for read in reads {
             actions.extend(keys.press(input.feed(read)));
@@ -258,6 +283,33 @@ mod tests {
 
         assert_eq!(sent, b"\x1b[200~hello\x1b[201~");
         assert!(detached);
+    }
+
+    #[test]
+    fn another_prefix_works_as_a_byte_and_as_a_sequence_and_frees_ctrl_b() {
+        let (a, backslash) = (PrefixKey::Ctrl(b'a'), PrefixKey::Ctrl(b'\\'));
+
+        for (prefix, reads) in [
+            (a, &[b"ls\r\x02q\x01q".as_slice()] as &[&[u8]]),
+            (
+                a,
+                &[b"ls\r\x02q", b"\x1b[97;5u", b"\x1b[97;5:3u", b"\x1b[113u"],
+            ),
+            (a, &[b"ls\r\x02q", b"\x1b[27;5;97~", b"q"]),
+            (backslash, &[b"ls\r\x02q\x1cq"]),
+            (backslash, &[b"ls\r\x02q", b"\x1b[92;5u", b"q"]),
+        ] {
+            let expected = (b"ls\r\x02q".to_vec(), true);
+            assert_eq!(type_with(prefix, reads), expected, "{reads:?}");
+        }
+        assert_eq!(type_with(a, &[b"\x01\x01"]), (b"\x01".to_vec(), false));
+    }
+
+    #[test]
+    fn without_a_prefix_every_key_goes_to_the_session() {
+        let keys: &[u8] = b"\x02q\x01q\x1b[98;5u\x1b[113u\0q";
+
+        assert_eq!(type_with(PrefixKey::None, &[keys]), (keys.to_vec(), false));
     }
 
     #[test]

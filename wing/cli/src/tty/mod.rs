@@ -3,13 +3,15 @@
 //! What its bytes mean is decided in cores without IO: [`input`] reads what the terminal
 //! sends, [`keys`] finds the prefix key in it, [`outer`] follows what was drawn on it.
 //! [`attach`] is the shell around them, and [`raw`] gives the terminal back in every way
-//! of ending.
+//! of ending. [`select`] shows sessions to choose from, and [`play`] a recording.
 
 pub(crate) mod attach;
 mod input;
 mod keys;
 mod outer;
+pub(crate) mod play;
 mod raw;
+pub(crate) mod select;
 
 use std::env;
 use std::io::IsTerminal;

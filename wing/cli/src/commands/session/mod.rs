@@ -1,6 +1,8 @@
 //! `wt session`: what can be done with sessions without showing them.
 
+mod export;
 mod kill;
+mod play;
 pub(crate) mod ps;
 mod read;
 mod rename;
@@ -9,6 +11,7 @@ mod rm;
 mod send;
 mod signal;
 mod wait;
+mod watch;
 
 use clap::Subcommand;
 
@@ -32,6 +35,9 @@ enum Act {
     Rm(rm::Args),
     Send(send::Args),
     Wait(wait::Args),
+    Watch(watch::Args),
+    Export(export::Args),
+    Play(play::Args),
     Signal(signal::Args),
     Resize(resize::Args),
 }
@@ -45,6 +51,9 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         Act::Rm(args) => rm::run(args, output).await,
         Act::Send(args) => send::run(args, output).await,
         Act::Wait(args) => wait::run(args, output).await,
+        Act::Watch(args) => watch::run(args, output).await,
+        Act::Export(args) => export::run(args, output).await,
+        Act::Play(args) => play::run(args, output).await,
         Act::Signal(args) => signal::run(args, output).await,
         Act::Resize(args) => resize::run(args, output).await,
     }

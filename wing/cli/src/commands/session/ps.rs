@@ -2,13 +2,16 @@
 
 use serde::Serialize;
 use wt_egg::server::now_ms;
-use wt_protocol::rpc::SessionRecord;
+use wt_protocol::rpc::{Principal, PrincipalKind, SessionRecord};
 use wt_wing::profile::Profile;
 
 use crate::error::{Done, say};
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 use crate::views::{SessionView, age, isolation_word, status_word};
+
+/// How much of a writer's name or key a table shows, in characters.
+const WRITER_ID: usize = 8;
 
 /// List sessions: living, lost and ended ones
 ///
@@ -63,6 +66,8 @@ fn table(output: Output, records: &[SessionRecord], now: u64) -> String {
         "STATUS",
         "ISOLATION",
         "CLIENTS",
+        "WRITER",
+        "WANTS",
         "AGE",
         "CWD",
         "COMMAND",
@@ -84,10 +89,23 @@ fn row(record: &SessionRecord, now: u64) -> Vec<String> {
         status_word(record),
         isolation_word(record.isolation).to_owned(),
         record.clients.to_string(),
+        record.writer.as_ref().map_or("-".to_owned(), writer_word),
+        plain(record.attention.as_deref().unwrap_or("-")).into_owned(),
         age(record.created_at_ms, now),
         plain(&record.cwd).into_owned(),
         plain(&record.command.join(" ")).into_owned(),
     ]
+}
+
+/// Who may type, as text in a table; of a client's key its beginning.
+fn writer_word(writer: &Principal) -> String {
+    let kind = match writer.kind {
+        PrincipalKind::Cli => "cli",
+        PrincipalKind::Client => "client",
+        PrincipalKind::Mcp => "mcp",
+    };
+    let id: String = writer.id.chars().take(WRITER_ID).collect();
+    format!("{kind}:{}", plain(&id))
 }
 
 #[cfg(test)]
@@ -111,12 +129,20 @@ mod tests {
             notes: vec!["output is kept in memory".to_owned()],
             ..record("aaaaaaaaaaaa", "old")
         };
-        let records = [record("abcdefghijkl", "work"), ended];
+        let work = SessionRecord {
+            writer: Some(Principal {
+                kind: PrincipalKind::Client,
+                id: "0123456789abcdef".to_owned(),
+            }),
+            attention: Some("prompt".to_owned()),
+            ..record("abcdefghijkl", "work")
+        };
+        let records = [work, ended];
 
         insta::assert_snapshot!(table(Output::new(true), &records, 1_800_000_060_123), @r"
-        NAME  ID            STATUS      ISOLATION  CLIENTS  AGE  CWD        COMMAND
-        work  abcdefghijkl  running     none       1        1m   /home/ada  /bin/sh
-        old   aaaaaaaaaaaa  killed 137  none       1        1m   /home/ada  sh -c printf '\n'
+        NAME  ID            STATUS      ISOLATION  CLIENTS  WRITER           WANTS   AGE  CWD        COMMAND
+        work  abcdefghijkl  running     none       1        client:01234567  prompt  1m   /home/ada  /bin/sh
+        old   aaaaaaaaaaaa  killed 137  none       1        -                -       1m   /home/ada  sh -c printf '\n'
         old: output is kept in memory
         ");
     }

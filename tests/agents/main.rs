@@ -1,0 +1,71 @@
+//! Sessions with agents, and with programs that need the right surroundings.
+//!
+//! The agents are stand-ins that take the keyboard as the real ones do (`stand_in.rs`).
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
+
+mod doctor;
+mod launch;
+mod life;
+mod surroundings;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use wt_tests::Profile;
+
+/// Every agent and its program.
+const AGENTS: [(&str, &str); 6] = [
+    ("claude", "claude"),
+    ("codex", "codex"),
+    ("cursor", "cursor-agent"),
+    ("gemini", "gemini"),
+    ("ollama", "ollama"),
+    ("opencode", "opencode"),
+];
+
+const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A folder with a stand-in for every agent.
+fn stand_ins(below: &Path) -> PathBuf {
+    let folder = below.join("agents");
+    fs::create_dir(&folder).unwrap();
+    for (_, program) in AGENTS {
+        symlink(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join(program)).unwrap();
+    }
+    folder
+}
+
+/// A user who has all agents installed.
+fn user() -> Profile {
+    let profile = Profile::new("ada");
+    let folder = stand_ins(profile.scratch());
+    profile.env("PATH", &format!("{}:{SYSTEM_PATH}", folder.display()))
+}
+
+/// The arguments and the variables with which a stand-in was launched.
+fn launched(profile: &Profile, program: &str) -> (String, Vec<String>) {
+    let file = profile.home().join(format!("launched-{program}"));
+    let text = wt_tests::eventually("the stand-in to start", || fs::read_to_string(&file).ok());
+    let mut lines = text.lines().map(str::to_owned);
+    (lines.next().unwrap_or_default(), lines.collect())
+}
+
+/// Waits until a session printed this.
+#[track_caller]
+fn wait_for(profile: &Profile, name: &str, text: &str) {
+    profile
+        .wt(&[
+            "session",
+            "wait",
+            name,
+            "--contains",
+            text,
+            "--from",
+            "0",
+            "--timeout",
+            "30s",
+        ])
+        .ok();
+}
