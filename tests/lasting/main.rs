@@ -4,8 +4,10 @@
 
 mod attach;
 mod export;
+mod hygiene;
 mod pick;
 mod play;
+mod scripts;
 mod watch;
 
 use serde_json::Value;

@@ -54,6 +54,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(30);
 /// How long an egg may take from its start to its answer.
 const START_DEADLINE: Duration = Duration::from_secs(15);
 
+/// How long a list waits for one session. An egg answers from memory; one that is stuck
+/// must not hold up the list of all others.
+const LIST_DEADLINE: Duration = Duration::from_millis(700);
+
 /// How long ended sessions are kept.
 const KEEP_ENDED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
@@ -115,6 +119,12 @@ type Scanned = Result<Found, String>;
 impl Found {
     fn is_living(&self) -> bool {
         self.alive && self.exit.is_none()
+    }
+
+    /// Looks again, for an egg that did not answer: one that has ended, or is on its way
+    /// out with its end on record, need not.
+    fn lives_still(&self) -> bool {
+        self.dir.is_alive().unwrap_or(true) && !matches!(self.dir.exit(), Ok(Some(_)))
     }
 }
 
@@ -439,7 +449,7 @@ impl Sessions {
                     Err(failure) if failure.kind == FailureKind::Unreachable => {}
                     answer => return answer,
                 },
-                Err(failure) if found.dir.is_alive().unwrap_or(true) => return Err(failure),
+                Err(failure) if found.lives_still() => return Err(failure),
                 Err(_) => {}
             }
         }
@@ -645,10 +655,11 @@ impl Sessions {
     pub async fn screen(&self, session: &str, scrollback: u32) -> Result<ScreenText, Failure> {
         let found = self.find(session)?;
         if found.alive {
-            match self.connect(&found).await {
-                Ok(mut egg) => return egg.screen(scrollback).await,
-                // It may have ended a moment ago.
-                Err(failure) if found.dir.is_alive().unwrap_or(true) => return Err(failure),
+            let asked = async { self.connect(&found).await?.screen(scrollback).await };
+            match asked.await {
+                Ok(screen) => return Ok(screen),
+                Err(failure) if found.lives_still() => return Err(failure),
+                // It ended a moment ago.
                 Err(_) => {}
             }
         }
@@ -848,18 +859,23 @@ impl Sessions {
         let mut live: Option<EggStatus> = None;
         if found.is_living() {
             let asked = async { self.connect(found).await?.status().await };
-            match asked.await {
-                Ok(status) => live = Some(status),
-                Err(failure) => notes.push(failure.message),
+            match timeout(LIST_DEADLINE, asked).await {
+                Ok(Ok(status)) => live = Some(status),
+                Ok(Err(failure)) => notes.push(failure.message),
+                Err(_) => notes.push("its process is not responding".to_owned()),
             }
         }
         let meta = &found.meta;
+        let is_stopped = live.is_none()
+            && meta.boot_id == process::boot_id()
+            && meta.egg_pid.is_some_and(process::is_stopped);
         let exit = found.exit.clone();
         let status = match (&live, &exit) {
             (Some(live), _) => live.status,
             (None, Some(record)) if record.killed => SessionStatus::Killed,
             (None, Some(_)) => SessionStatus::Exited,
             (None, None) if found.alive && meta.epoch.is_none() => SessionStatus::Starting,
+            (None, None) if found.alive && is_stopped => SessionStatus::Frozen,
             (None, None) if found.alive => SessionStatus::Running,
             (None, None) => SessionStatus::Lost,
         };
@@ -1079,11 +1095,9 @@ fn wait_in_log(found: &Found, wait: &WaitFor) -> Result<Waited, Failure> {
     };
     let pattern = match &wait.until {
         Until::Contains(text) => Some(Pattern::Text(text.clone())),
-        Until::Regex(text) => {
-            Some(Pattern::Regex(regex::Regex::new(text).map_err(|e| {
-                Failure::new(FailureKind::Invalid, e.to_string())
-            })?))
-        }
+        Until::Regex(text) => Some(
+            Pattern::regex(text).map_err(|e| Failure::new(FailureKind::Invalid, e.to_string()))?,
+        ),
         Until::Idle(_) | Until::Exit => None,
     };
     let mut text = None;

@@ -906,8 +906,8 @@ impl Egg {
                 );
             }
             Until::Contains(text) => Some(Pattern::Text(text.clone())),
-            Until::Regex(text) => match regex::Regex::new(text) {
-                Ok(regex) => Some(Pattern::Regex(regex)),
+            Until::Regex(text) => match Pattern::regex(text) {
+                Ok(pattern) => Some(pattern),
                 Err(error) => return refuse(FailureKind::Invalid, &error.to_string()),
             },
             Until::Idle(_) | Until::Exit => None,

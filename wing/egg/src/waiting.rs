@@ -6,7 +6,7 @@
 //! program and is never matched.
 
 use alacritty_terminal::vte::{Params, Parser, Perform};
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 /// Text that is searched again when more comes, in bytes: a match may lie across pieces
 /// of output, and a pattern may span lines.
@@ -19,6 +19,19 @@ pub enum Pattern {
     Text(String),
     /// A match of this expression.
     Regex(Regex),
+}
+
+impl Pattern {
+    /// Reads a regular expression; `^` and `$` stand for the ends of each line.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn regex(text: &str) -> Result<Self, regex::Error> {
+        RegexBuilder::new(text)
+            .multi_line(true)
+            .build()
+            .map(Pattern::Regex)
+    }
 }
 
 /// Input whose echo is not to be matched.
@@ -289,14 +302,22 @@ mod tests {
 
     #[test]
     fn expressions_match_across_lines() {
-        let regex = Regex::new(r"(?s)one.*three").unwrap();
-        let mut search = Search::new(Pattern::Regex(regex), Echo::default());
+        let pattern = Pattern::regex(r"(?s)one.*three").unwrap();
+        let mut search = Search::new(pattern, Echo::default());
 
         assert_eq!(search.feed(b"one\r\ntwo\r\n"), None);
         assert_eq!(
             search.feed(b"three\r\n").as_deref(),
             Some("one\ntwo\nthree")
         );
+    }
+
+    #[test]
+    fn the_ends_of_a_line_are_the_ends_of_an_expression() {
+        let search = || Search::new(Pattern::regex("^three$").unwrap(), Echo::default());
+
+        assert_eq!(search().feed(b"one\r\nthree\r\n").as_deref(), Some("three"));
+        assert_eq!(search().feed(b"twenty-three\r\n"), None);
     }
 
     #[test]
