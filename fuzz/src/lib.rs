@@ -15,6 +15,7 @@ use wt_crypto::{
     Opened, Opener, Pins, Responder, Sealer, Session, SessionLimits, VerifiedWing, WingIdentity,
     verify_statement,
 };
+use wt_policy::{Host, HostRule};
 use wt_protocol::codec::{decode, decode_padded, encode};
 use wt_protocol::control::{FromRelay, ToRelay};
 use wt_protocol::limits::{
@@ -25,6 +26,10 @@ use wt_protocol::session::{ClientMessage, WingMessage};
 use wt_protocol::{
     Deframer, FrameError, Prefix, Record, RouteHeader, RouteNonce, StreamHeader, VersionRange,
 };
+use wt_sandbox::proxy::dns::{self, NameAnswer};
+use wt_sandbox::proxy::head::{self, ReplyHead, RequestHead};
+use wt_sandbox::proxy::hello::HelloReader;
+use wt_sandbox::proxy::socks;
 
 /// A target: it returns, or it found a fault.
 pub type Target = fn(&[u8]);
@@ -32,15 +37,21 @@ pub type Target = fn(&[u8]);
 /// Every target by its name, which is also its corpus.
 pub const TARGETS: &[(&str, Target)] = &[
     ("admission", admission),
+    ("client_hello", client_hello),
     ("client_message", client_message),
     ("deframer", deframer),
+    ("dns", dns),
     ("from_egg", from_egg),
     ("from_relay", from_relay),
+    ("host", host),
+    ("host_rule", host_rule),
+    ("http_head", http_head),
     ("initiator", initiator),
     ("opener", opener),
     ("pins", pins),
     ("record", record),
     ("responder", responder),
+    ("socks", socks),
     ("stream_header", stream_header),
     ("to_egg", to_egg),
     ("to_relay", to_relay),
@@ -136,6 +147,114 @@ fn frames(
         }
     }
     (frames, None)
+}
+
+/// The head of an HTTP request in a session's proxy: what is sent on reads as the same
+/// request, and what ends where is the same however it was cut.
+pub fn http_head(data: &[u8]) {
+    if let Some(end) = head::head_end(data, 0) {
+        assert!((2..=data.len()).contains(&end));
+        for cut in [end / 2, end - 1] {
+            assert_eq!(head::head_end(&data[..cut], 0), None);
+            assert_eq!(head::head_end(data, cut), Some(end));
+        }
+    }
+    let _ = head::chunk_size(data);
+    let Ok(request) = RequestHead::parse(data) else {
+        return;
+    };
+    if let head::Target::Resource { destination, .. } = request.target() {
+        let sent = request.to_server();
+        let again = RequestHead::parse(&sent).expect("it was written here");
+        assert!(matches!(
+            again.target(),
+            head::Target::Resource { absolute: false, destination: same, .. } if same == destination
+        ));
+        assert_eq!(again.method(), request.method());
+        assert_eq!(again.body(), request.body());
+        assert_eq!(again.websocket(), request.websocket());
+        assert_eq!(again.to_server(), sent);
+    }
+    if let Ok(reply) = ReplyHead::parse(data, &request) {
+        let _ = reply.to_client(true, true);
+    }
+}
+
+/// What a client of SOCKS sends: more bytes never change what was read.
+pub fn socks(data: &[u8]) {
+    let _ = socks::greeting(data);
+    if let Ok(Some(request)) = socks::request(data) {
+        assert!(request.length <= data.len());
+        assert_eq!(
+            socks::request(&data[..request.length]),
+            Ok(Some(request.clone()))
+        );
+        assert_eq!(socks::request(&data[..request.length - 1]), Ok(None));
+        let shown = request.destination.host.to_string();
+        assert_eq!(Host::parse(&shown), Ok(request.destination.host));
+    }
+}
+
+/// A question for a name: an answer is never much larger than its question, and a name
+/// that is not allowed has no address.
+pub fn dns(data: &[u8]) {
+    if let Some(reply) = dns::answer(data, |_| NameAnswer::Localhost) {
+        assert!(reply.len() <= data.len() + 39);
+        assert_eq!(reply[..2], data[..2]);
+        assert!(reply[2] & 0x80 != 0);
+    }
+    if let Some(reply) = dns::answer(data, |_| NameAnswer::NotAllowed) {
+        assert_eq!(reply[7], 0);
+        assert_ne!(reply[3] & 0x0f, 0);
+    }
+}
+
+/// The first message of TLS: however it is cut, the same bytes give the same name. The first
+/// byte says how large the pieces are.
+pub fn client_hello(data: &[u8]) {
+    let [piece, stream @ ..] = data else {
+        return;
+    };
+    let whole = HelloReader::new().push(stream);
+    let mut reader = HelloReader::new();
+    let mut cut = Ok(None);
+    for bytes in stream.chunks(usize::from(*piece).max(1)) {
+        cut = reader.push(bytes);
+        if cut != Ok(None) {
+            break;
+        }
+    }
+    assert_eq!(whole, cut);
+}
+
+/// A host as a session names it: its spelling is final, and nothing that the standard
+/// library takes for an address is a name.
+pub fn host(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(host) = Host::parse(text) {
+        let shown = host.to_string();
+        assert_eq!(Host::parse(&shown), Ok(host.clone()));
+        assert!(
+            shown
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && !b.is_ascii_uppercase())
+        );
+        if host.name().is_some() {
+            assert!(text.parse::<std::net::IpAddr>().is_err());
+            assert!(shown.parse::<std::net::IpAddr>().is_err());
+        }
+    }
+}
+
+/// A rule for hosts: what is shown is read as the same rule.
+pub fn host_rule(data: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(rule) = text.parse::<HostRule>()
+    {
+        assert_eq!(rule.to_string().parse(), Ok(rule));
+    }
 }
 
 /// A wing that reads a message 1.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_saphyr::Spanned;
 
 use crate::names::{DomainPattern, EnvName, HomePath, ProgramName};
@@ -64,6 +64,11 @@ pub struct AgentProfile {
     pub paths: Vec<AgentPath>,
     /// Whom it talks to.
     pub network: Network,
+    /// The file below the home directory that says which programs it runs unasked. What a
+    /// session makes of it is not kept.
+    pub settings: Option<HomePath>,
+    /// Arguments with which it asks no questions; empty when it has none.
+    pub skip_permissions: Vec<String>,
     /// How it takes up an earlier conversation.
     pub resume: Resume,
     /// How it takes typed and pasted text.
@@ -100,7 +105,7 @@ pub struct AgentPath {
 }
 
 /// What a path of an agent is, and so what must be writable for the agent to save.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathKind {
     /// A directory with all below it.
@@ -339,6 +344,10 @@ struct ProfileFile {
     #[serde(default)]
     network: Network,
     #[serde(default)]
+    settings: Option<HomePath>,
+    #[serde(default, deserialize_with = "words")]
+    skip_permissions: Vec<String>,
+    #[serde(default)]
     resume: Resume,
     input: InputHabits,
     #[serde(default, deserialize_with = "distinct")]
@@ -397,6 +406,8 @@ impl ProfileFile {
             environment,
             paths,
             network: self.network,
+            settings: self.settings,
+            skip_permissions: self.skip_permissions,
             resume: self.resume,
             input: self.input,
             shells_out_to: self.shells_out_to,

@@ -164,7 +164,7 @@ fn problem(error: &Error) -> String {
 /// The parser's words for what it expected, in plain ones.
 fn plain(expected: &str) -> String {
     match expected {
-        "bool" => "true or false".to_owned(),
+        "bool" | "boolean" => "true or false".to_owned(),
         "u8" => format!("a whole number from 0 to {}", u8::MAX),
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
         "a nonzero u16" => format!("a whole number from 1 to {}", u16::MAX),
