@@ -5,7 +5,8 @@
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use wt_protocol::WingId;
-use wt_protocol::control::NoiseKeyStatement;
+use subtle::ConstantTimeEq as _;
+use wt_protocol::control::{NoiseKeyStatement, RevocationStatement, SuccessorStatement};
 use wt_protocol::keys::{ClientKey, DeviceKey, IdentityKey, NoiseKey, Signature};
 use wt_protocol::signed::{self, RelayProof};
 use x25519_dalek::X25519_BASEPOINT_BYTES;
@@ -19,6 +20,11 @@ pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).expect("the system gives random bytes");
     bytes
+}
+
+/// Compares in constant time what an outsider might guess byte by byte.
+pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
+    one.ct_eq(other).into()
 }
 
 /// Defines a secret key type over 32 bytes.
@@ -302,6 +308,51 @@ impl WingIdentity {
     }
 }
 
+impl IdentitySecret {
+    /// Says that another identity takes the place of this one.
+    pub fn name_successor(&self, new: &WingId) -> SuccessorStatement {
+        let old = self.public();
+        let signature = self.sign(&signed::successor(&WingId::of_identity(&old), new));
+        SuccessorStatement {
+            old,
+            new: new.clone(),
+            signature,
+        }
+    }
+
+    /// Says that this identity is not to be trusted any more, for good.
+    pub fn revoke(&self) -> RevocationStatement {
+        let identity = self.public();
+        let signature = self.sign(&signed::revocation(&WingId::of_identity(&identity)));
+        RevocationStatement {
+            identity,
+            signature,
+        }
+    }
+}
+
+/// Checks an identity's word on its successor. Returns who stepped down.
+///
+/// # Errors
+/// [`BadSignature`] when the old identity did not sign it.
+pub fn verify_successor(statement: &SuccessorStatement) -> Result<WingId, BadSignature> {
+    let old = WingId::of_identity(&statement.old);
+    let message = signed::successor(&old, &statement.new);
+    verify(statement.old.as_bytes(), &message, &statement.signature)?;
+    Ok(old)
+}
+
+/// Checks an identity's word that it is given up. Returns which one.
+///
+/// # Errors
+/// [`BadSignature`] when the identity did not sign it.
+pub fn verify_revocation(statement: &RevocationStatement) -> Result<WingId, BadSignature> {
+    let wing = WingId::of_identity(&statement.identity);
+    let message = signed::revocation(&wing);
+    verify(statement.identity.as_bytes(), &message, &statement.signature)?;
+    Ok(wing)
+}
+
 /// Why what a relay says about a wing is not believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StatementError {
@@ -414,6 +465,41 @@ mod tests {
             IdentitySecret::generate().public(),
             IdentitySecret::generate().public()
         );
+    }
+
+    #[test]
+    fn only_an_identity_itself_names_its_successor_or_ends() {
+        let (old, other) = (IdentitySecret::generate(), IdentitySecret::generate());
+        let (old_id, new) = (
+            WingId::of_identity(&old.public()),
+            WingId::of_identity(&other.public()),
+        );
+
+        let successor = old.name_successor(&new);
+        assert_eq!(verify_successor(&successor), Ok(old_id.clone()));
+        let elsewhere = SuccessorStatement {
+            new: old_id.clone(),
+            ..successor.clone()
+        };
+        assert_eq!(verify_successor(&elsewhere), Err(BadSignature));
+        let by_other = SuccessorStatement {
+            old: other.public(),
+            ..successor.clone()
+        };
+        assert_eq!(verify_successor(&by_other), Err(BadSignature));
+
+        let revocation = old.revoke();
+        assert_eq!(verify_revocation(&revocation), Ok(old_id));
+        let of_other = RevocationStatement {
+            identity: other.public(),
+            ..revocation.clone()
+        };
+        assert_eq!(verify_revocation(&of_other), Err(BadSignature));
+        let wrong_kind = RevocationStatement {
+            signature: successor.signature,
+            ..revocation
+        };
+        assert_eq!(verify_revocation(&wrong_kind), Err(BadSignature));
     }
 
     #[test]

@@ -16,32 +16,56 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod cover;
+mod file;
+mod grants;
 mod handshake;
+mod invites;
 mod keys;
+mod links;
 mod liveness;
 mod padding;
+mod passkeys;
+mod permits;
 mod pins;
+mod sas;
 mod session;
 #[cfg(test)]
+mod soft;
+#[cfg(test)]
 mod vectors;
+mod waiting;
 
 pub use admission::{
-    AddError, Admission, AdmissionFileError, AdmissionMode, Decision, Entry, Revoked, Role, Source,
-    UnknownMode,
+    Admission, AdmissionFileError, Admitted, AdmittedBy, Asking, BROWSER_LIFETIME_MS,
+    CLI_LIFETIME_MS, ChangeError, Decision, EnteredByGrant, Entry, Lock,
 };
+pub use cover::{Cover, SLOT, Slot};
+pub use file::FileError;
+pub use grants::{CheckedGrant, Epochs, GRANT_LIFETIME, GrantError, GrantTerms};
 pub use handshake::{
     Answer, HandshakeError, Incompatible, Initiator, MESSAGE_1_SIZE, MESSAGE_2_SIZE, Responder,
     SUITE, ephemeral_of,
 };
+pub use invites::{
+    INVITE_LIFETIME_MS, InviteSecret, InviteTerms, Invites, NoSuchInvite, NotASecret,
+    TooManyInvites,
+};
 pub use keys::{
     BadSignature, ClientSecret, DeviceSecret, IdentitySecret, KeyError, NoiseSecret,
     StatementError, VerifiedWing, WingIdentity, check_x25519, random, verify, verify_client_key,
-    verify_statement,
+    verify_revocation, verify_statement, verify_successor,
 };
+pub use links::{LinkError, WingLink};
 pub use liveness::Liveness;
 pub use padding::Padding;
+pub use passkeys::{Asserted, CHALLENGE_LIFETIME_MS, Challenge, PasskeyError, passkey_challenge};
+pub use permits::{may_choose, may_start_in, permits};
 pub use pins::{
-    Change, Fingerprint, LabelConflict, LabelTaken, Observation, Pin, PinFileError, PinRefusal,
-    Pins, Presented, ResolveError, Resolved, Tombstone,
+    AddWingError, Change, Fingerprint, Forgotten, LabelConflict, LabelTaken, Notice, Observation,
+    Pin, PinFileError, PinRefusal, Pins, Presented, ResolveError, Resolved, Tombstone,
 };
+pub use sas::{BrokenCommitment, CompareClient, CompareRuns, CompareWing, Digits, TooManyRuns};
 pub use session::{Fill, Opened, Opener, SealError, Sealer, Session, SessionDead, SessionLimits};
+pub use waiting::{CodeError, WAIT_LIFETIME_MS, WaitError, Waiter, Waiting, Wants};
+pub use wt_protocol::access::{AdmissionMode, Revoked, Role, Source, UnknownMode};

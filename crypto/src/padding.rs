@@ -18,6 +18,8 @@ pub enum Padding {
     /// To the next of 64, 256, 1,024, 4,096 and 16,384 bytes.
     #[default]
     Buckets,
+    /// As [`Padding::Buckets`], and with covers while somebody types: see [`crate::Cover`].
+    Strict,
 }
 
 impl Padding {
@@ -30,7 +32,7 @@ impl Padding {
         );
         match self {
             Padding::Off => used,
-            Padding::Buckets => BUCKETS
+            Padding::Buckets | Padding::Strict => BUCKETS
                 .into_iter()
                 .find(|&bucket| used <= bucket)
                 .unwrap_or(MAX_RECORD_PLAINTEXT),

@@ -5,6 +5,9 @@
 //! only a claim of whoever presents it. Names are the client's own: a label that was
 //! used once stands for one id until the user says otherwise.
 //!
+//! An identity may name its successor: its pin is followed, and nobody has compared the
+//! new one. An identity that was revoked is never used again, whoever it names.
+//!
 //! This is the file's content and the rules. Locking it and replacing it as a whole
 //! is for the shell around it, which never goes on with a file that does not parse.
 
@@ -13,16 +16,18 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use wt_protocol::api::WingStatements;
+use wt_protocol::control::SuccessorStatement;
 use wt_protocol::keys::{IdentityKey, NoiseKey};
 use wt_protocol::{WingId, WingLabel};
 
-use crate::keys::VerifiedWing;
+use crate::file::{self, FileError, is_default};
+use crate::keys::{VerifiedWing, verify_revocation, verify_successor};
+use crate::sas::{CompareRuns, TooManyRuns};
 
-/// The version of the file that this build reads and writes.
-const VERSION: u64 = 1;
-
-/// Largest pin file that is read, in bytes: some 10,000 wings.
-const MAX_FILE: usize = 8 << 20;
+/// Successors of successors that are followed at once. A user who was away while a wing
+/// changed its identity more often adds it anew.
+const MAX_SUCCESSORS: usize = 8;
 
 /// Fewest characters of an id that stand for it, among pinned wings only.
 const MIN_PREFIX: usize = 8;
@@ -71,6 +76,9 @@ pub struct Pin {
     last_seen_ms: u64,
     #[serde(default)]
     verified: bool,
+    /// When digits were compared lately.
+    #[serde(default, skip_serializing_if = "is_default")]
+    compared: CompareRuns,
     /// What a newer build wrote; kept when the file is rewritten.
     #[serde(flatten)]
     unknown: Map<String, Value>,
@@ -131,22 +139,45 @@ pub struct Tombstone {
     pub seq: u64,
     /// When, in milliseconds since the Unix epoch.
     pub forgotten_at_ms: u64,
+    /// The identity that took its place, as it said itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successor: Option<WingId>,
+    /// Whether it said that it must never be used again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub revoked: bool,
     #[serde(flatten)]
     unknown: Map<String, Value>,
+}
+
+impl Tombstone {
+    fn of(pin: &Pin, now_ms: u64) -> Self {
+        Self {
+            wing_id: pin.wing_id.clone(),
+            label: pin.label.clone(),
+            seq: pin.seq,
+            forgotten_at_ms: now_ms,
+            successor: None,
+            revoked: false,
+            unknown: Map::new(),
+        }
+    }
+}
+
+/// A wing that was just forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The wing.
+    pub wing_id: WingId,
+    /// The name it had: another wing needs its full id to be reached under it.
+    pub label: Option<WingLabel>,
 }
 
 /// Why the pin file cannot be used. It is never reset because of this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PinFileError {
-    /// A newer build wrote it.
-    #[error("it has version {0}, and this program reads version {VERSION}")]
-    Version(u64),
-    /// It is not the JSON it should be.
-    #[error("it does not parse: {0}")]
-    Json(String),
-    /// It is larger than any real one.
-    #[error("it has {0} bytes, more than {MAX_FILE}")]
-    TooLarge(usize),
+    /// It is not such a file at all.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// An entry's id is not the fingerprint of its key, or its key must not be used.
     #[error("the entry of {0} does not hold its own keys")]
     Entry(WingId),
@@ -163,12 +194,6 @@ struct File {
     forgotten: Vec<Tombstone>,
     #[serde(flatten)]
     unknown: Map<String, Value>,
-}
-
-/// Reads the version alone, so that a newer file is named as such.
-#[derive(Deserialize)]
-struct FileVersion {
-    version: u64,
 }
 
 /// All that a client knows about wings.
@@ -237,6 +262,60 @@ pub enum PinRefusal {
         pinned: Fingerprint,
         /// The key that was offered.
         offered: Fingerprint,
+    },
+    /// The identity said that it must not be used any more.
+    #[error("wing {wing} said that its identity must not be used any more")]
+    Revoked {
+        /// The wing.
+        wing: Fingerprint,
+    },
+    /// The identity named another one in its place, and is still about.
+    #[error("wing {wing} said that it is wing {successor} from now on")]
+    Succeeded {
+        /// The wing.
+        wing: Fingerprint,
+        /// The wing that took its place.
+        successor: Fingerprint,
+    },
+}
+
+/// Why a wing was not added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddWingError {
+    /// It must not be used.
+    #[error(transparent)]
+    Refused(#[from] PinRefusal),
+    /// Another wing has the name.
+    #[error(transparent)]
+    Taken(#[from] LabelTaken),
+}
+
+/// What a client should tell its user about identities that changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// An identity took the place of a pinned one. Nobody has compared it yet.
+    Followed {
+        /// The identity that stepped down.
+        from: WingId,
+        /// The one that is pinned now.
+        to: WingId,
+        /// This client's name for it.
+        label: Option<WingLabel>,
+    },
+    /// A pinned identity was revoked; its name is free for a wing that is added by link.
+    Revoked {
+        /// The identity.
+        wing: WingId,
+        /// The name it had.
+        label: Option<WingLabel>,
+    },
+    /// A wing was only known as the successor of an identity that is revoked now: whoever
+    /// had that identity's key may have named it. It was forgotten.
+    Doubted {
+        /// The wing.
+        wing: WingId,
+        /// The name it had.
+        label: Option<WingLabel>,
     },
 }
 
@@ -332,16 +411,7 @@ impl Pins {
     /// # Errors
     /// See [`PinFileError`]. An empty file is one that does not parse.
     pub fn parse(bytes: &[u8]) -> Result<Self, PinFileError> {
-        if bytes.len() > MAX_FILE {
-            return Err(PinFileError::TooLarge(bytes.len()));
-        }
-        let json = |error: serde_json::Error| PinFileError::Json(error.to_string());
-        let FileVersion { version } = serde_json::from_slice(bytes).map_err(json)?;
-        if version != VERSION {
-            return Err(PinFileError::Version(version));
-        }
-        let file: File = serde_json::from_slice(bytes).map_err(json)?;
-
+        let file: File = file::parse(bytes)?;
         let mut pins = Self {
             unknown: file.unknown,
             ..Self::default()
@@ -372,15 +442,12 @@ impl Pins {
 
     /// Writes the file: the same pins always give the same bytes.
     pub fn to_json(&self) -> Vec<u8> {
-        let file = File {
-            version: VERSION,
+        file::to_json(&File {
+            version: file::VERSION,
             wings: self.wings.values().cloned().collect(),
             forgotten: self.forgotten.values().cloned().collect(),
             unknown: self.unknown.clone(),
-        };
-        let mut bytes = serde_json::to_vec_pretty(&file).expect("all keys are strings");
-        bytes.push(b'\n');
-        bytes
+        })
     }
 
     /// All pins, by id.
@@ -430,6 +497,7 @@ impl Pins {
             first_seen_ms: now_ms,
             last_seen_ms: now_ms,
             verified: false,
+            compared: CompareRuns::default(),
             unknown: Map::new(),
         });
         pin.noise_key = wing.noise_key();
@@ -456,10 +524,23 @@ impl Pins {
             offered: wing.seq(),
         };
         let Some(pin) = self.wings.get(wing.wing_id()) else {
-            return match self.forgotten.get(wing.wing_id()) {
-                Some(tombstone) if wing.seq() < tombstone.seq => Err(outdated(tombstone.seq)),
-                Some(_) | None => Ok(Change::FirstSeen),
+            let Some(tombstone) = self.forgotten.get(wing.wing_id()) else {
+                return Ok(Change::FirstSeen);
             };
+            let fingerprint = Fingerprint::of_wing(wing.wing_id());
+            if tombstone.revoked {
+                return Err(PinRefusal::Revoked { wing: fingerprint });
+            }
+            if let Some(successor) = &tombstone.successor {
+                return Err(PinRefusal::Succeeded {
+                    wing: fingerprint,
+                    successor: Fingerprint::of_wing(successor),
+                });
+            }
+            if wing.seq() < tombstone.seq {
+                return Err(outdated(tombstone.seq));
+            }
+            return Ok(Change::FirstSeen);
         };
         if wing.seq() < pin.seq {
             return Err(outdated(pin.seq));
@@ -488,7 +569,7 @@ impl Pins {
     /// # Errors
     /// See [`ResolveError`].
     pub fn resolve(&self, name: &str, presented: &[Presented]) -> Result<Resolved, ResolveError> {
-        if let Ok(wing_id) = name.parse::<WingId>() {
+        if let Some(wing_id) = WingId::from_typed(name) {
             return Ok(Resolved::plain(wing_id));
         }
         let label = name.parse::<WingLabel>().ok();
@@ -562,6 +643,165 @@ impl Pins {
         Ok(true)
     }
 
+    /// Pins a wing that the user named by its full id or a link, and gives it a name,
+    /// because the user said so. Without a label it keeps the one it has.
+    ///
+    /// # Errors
+    /// See [`AddWingError`]; nothing is changed then.
+    pub fn add(
+        &mut self,
+        wing: &VerifiedWing,
+        label: Option<&WingLabel>,
+        roost: Option<&str>,
+        now_ms: u64,
+    ) -> Result<Change, AddWingError> {
+        let taken = label.and_then(|label| self.conflict(label, wing.wing_id()));
+        if let Some(LabelConflict { label, pinned, .. }) = taken {
+            return Err(LabelTaken { label, pinned }.into());
+        }
+        let observed = self.observe(wing, None, roost, now_ms)?;
+        if let Some(label) = label {
+            self.set_label(wing.wing_id(), label.clone())?;
+        }
+        Ok(observed.change)
+    }
+
+    /// Takes note of what identities said when they stepped down. `wings` are those that
+    /// the relay lists now, each with its checked statement.
+    ///
+    /// A revocation counts before any successor does, so nobody follows an identity that
+    /// was revoked. Statements that are not signed by their identity do nothing, and so
+    /// do those about wings that this client does not know.
+    pub fn take_statements(
+        &mut self,
+        statements: &WingStatements,
+        wings: &[VerifiedWing],
+        now_ms: u64,
+    ) -> Vec<Notice> {
+        let mut notices = Vec::new();
+        for statement in &statements.revocations {
+            if let Ok(wing) = verify_revocation(statement) {
+                self.revoke(&wing, now_ms, &mut notices);
+            }
+        }
+        for wing in wings {
+            let from = self.predecessor(wing, statements);
+            notices.extend(from.map(|from| self.follow(&from, wing, now_ms)));
+        }
+        notices
+    }
+
+    /// The pinned identity that this wing takes the place of, if there is one.
+    fn predecessor(&self, wing: &VerifiedWing, statements: &WingStatements) -> Option<WingId> {
+        self.compare(wing).ok()?;
+        let revoked = |id: &WingId| {
+            let by_itself = |statement| verify_revocation(statement).as_ref() == Ok(id);
+            statements.revocations.iter().any(by_itself)
+        };
+        let mut current = wing.wing_id().clone();
+        for _ in 0..MAX_SUCCESSORS {
+            let names_current = |statement: &&SuccessorStatement| statement.new == current;
+            let old = statements
+                .successors
+                .iter()
+                .filter(names_current)
+                .filter_map(|statement| verify_successor(statement).ok())
+                .find(|old| old != wing.wing_id())?;
+            let ended = self.forgotten.get(&old);
+            if revoked(&old) || ended.is_some_and(|tombstone| tombstone.revoked) {
+                return None;
+            }
+            if self.wings.contains_key(&old) {
+                return Some(old);
+            }
+            current = old;
+        }
+        None
+    }
+
+    /// Puts a wing in the place of a pinned one, which must be there.
+    fn follow(&mut self, from: &WingId, wing: &VerifiedWing, now_ms: u64) -> Notice {
+        let old = self.wings.remove(from).expect("the predecessor is pinned");
+        let mut left = Tombstone::of(&old, now_ms);
+        left.successor = Some(wing.wing_id().clone());
+        // The name goes over, unless the user has another one for the wing already.
+        let has_name = self
+            .get(wing.wing_id())
+            .is_some_and(|pin| pin.label.is_some());
+        let label = old.label.clone().filter(|_| !has_name);
+        if label.is_some() {
+            left.label = None;
+        }
+        self.forgotten.insert(from.clone(), left);
+        self.observe(wing, label.as_ref(), old.roost.as_deref(), now_ms)
+            .expect("the wing was compared before");
+        Notice::Followed {
+            from: from.clone(),
+            to: wing.wing_id().clone(),
+            label: self.get(wing.wing_id()).and_then(|pin| pin.label.clone()),
+        }
+    }
+
+    fn revoke(&mut self, wing: &WingId, now_ms: u64, notices: &mut Vec<Notice>) {
+        if let Some(pin) = self.wings.remove(wing) {
+            let mut left = Tombstone::of(&pin, now_ms);
+            left.revoked = true;
+            notices.push(Notice::Revoked {
+                wing: wing.clone(),
+                label: left.label.clone(),
+            });
+            self.forgotten.insert(wing.clone(), left);
+            return;
+        }
+        // Of a wing that was never known nothing is kept: anybody can make such ones.
+        let Some(left) = self.forgotten.get_mut(wing) else {
+            return;
+        };
+        left.revoked = true;
+        let mut successor = left.successor.take();
+        for _ in 0..MAX_SUCCESSORS {
+            let Some(doubted) = successor.take() else {
+                return;
+            };
+            match self.wings.get(&doubted) {
+                // Whom the user compared is known by more than that word.
+                Some(pin) if pin.verified => return,
+                Some(pin) => {
+                    let left = Tombstone::of(pin, now_ms);
+                    notices.push(Notice::Doubted {
+                        wing: doubted.clone(),
+                        label: left.label.clone(),
+                    });
+                    self.wings.remove(&doubted);
+                    self.forgotten.insert(doubted, left);
+                }
+                None => {
+                    successor = self
+                        .forgotten
+                        .get_mut(&doubted)
+                        .and_then(|left| left.successor.take());
+                }
+            }
+        }
+    }
+
+    /// The identity that took the place of one that was pinned, as it said itself.
+    pub fn successor_of(&self, wing: &WingId) -> Option<&WingId> {
+        self.forgotten.get(wing)?.successor.as_ref()
+    }
+
+    /// Begins a comparison of digits with a pinned wing, which counts however it ends.
+    /// Returns whether the wing is pinned.
+    ///
+    /// # Errors
+    /// [`TooManyRuns`]: three an hour, so that nobody is asked until they say yes.
+    pub fn begin_compare(&mut self, wing: &WingId, now_ms: u64) -> Result<bool, TooManyRuns> {
+        match self.wings.get_mut(wing) {
+            Some(pin) => pin.compared.begin(now_ms).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Notes that the user compared the wing with itself. Returns whether it is pinned.
     pub fn set_verified(&mut self, wing: &WingId) -> bool {
         self.wings
@@ -572,32 +812,44 @@ impl Pins {
 
     /// Forgets a pinned wing by label, id or prefix, leaving a tombstone.
     ///
+    /// A wing that named a successor can be forgotten by its full id as well: then it may
+    /// be pinned again, as one whose machine was set back may have to be.
+    ///
     /// # Errors
     /// [`ResolveError::NotFound`] and [`ResolveError::Ambiguous`].
-    pub fn forget(&mut self, name: &str, now_ms: u64) -> Result<Pin, ResolveError> {
+    pub fn forget(&mut self, name: &str, now_ms: u64) -> Result<Forgotten, ResolveError> {
         let wing_id = self.resolve(name, &[])?.wing_id;
-        let pin = self
-            .wings
-            .remove(&wing_id)
-            .ok_or_else(|| ResolveError::NotFound(name.to_owned()))?;
-        let tombstone = Tombstone {
-            wing_id: wing_id.clone(),
-            label: pin.label.clone(),
-            seq: pin.seq,
-            forgotten_at_ms: now_ms,
-            unknown: Map::new(),
+        let Some(pin) = self.wings.remove(&wing_id) else {
+            let succeeded = self.forgotten.get_mut(&wing_id);
+            let successor = succeeded.and_then(|left| left.successor.take());
+            return match successor {
+                Some(_) => Ok(Forgotten { wing_id, label: None }),
+                None => Err(ResolveError::NotFound(name.to_owned())),
+            };
         };
-        self.forgotten.insert(wing_id, tombstone);
-        Ok(pin)
+        self.forgotten
+            .insert(wing_id.clone(), Tombstone::of(&pin, now_ms));
+        let label = pin.label;
+        Ok(Forgotten { wing_id, label })
     }
 
-    fn by_prefix(&self, prefix: &str) -> Vec<WingId> {
+    /// What was forgotten, given up or succeeded, by id.
+    pub fn tombstones(&self) -> impl Iterator<Item = &Tombstone> {
+        self.forgotten.values()
+    }
+
+    fn by_prefix(&self, typed: &str) -> Vec<WingId> {
+        let prefix: String = typed
+            .chars()
+            .filter(|&c| c != '-')
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
         if prefix.len() < MIN_PREFIX {
             return Vec::new();
         }
         self.wings
             .keys()
-            .filter(|id| id.as_str().starts_with(prefix))
+            .filter(|id| id.as_str().starts_with(&prefix))
             .cloned()
             .collect()
     }
@@ -863,7 +1115,7 @@ mod tests {
     fn a_forgotten_label_needs_the_full_id_of_whoever_presents_it_next() {
         let (mut pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
 
-        assert_eq!(pins.forget("box", 5).unwrap().wing_id(), a.wing_id());
+        assert_eq!(&pins.forget("box", 5).unwrap().wing_id, a.wing_id());
 
         let again = pins.resolve("box", &[presents(&b, "box")]);
         let (label_, candidates) = (label("box"), vec![b.wing_id().clone()]);
@@ -881,6 +1133,183 @@ mod tests {
         assert_eq!(pins.resolve("box", &[]), plain(&b));
         let reparsed = Pins::parse(&pins.to_json()).unwrap();
         assert_eq!(reparsed, pins);
+    }
+
+    #[test]
+    fn a_grouped_or_upper_case_id_is_an_id_and_never_a_label() {
+        let (pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
+        let typed = b.wing_id().grouped().to_ascii_uppercase();
+
+        assert_eq!(pins.resolve(&typed, &[]), plain(&b));
+        let prefix = &a.wing_id().grouped()[..9];
+        assert_eq!(pins.resolve(prefix, &[]), plain(&a));
+        assert!(pins.resolve(&prefix[..8], &[]).is_err());
+    }
+
+    #[test]
+    fn a_wing_that_is_added_gets_the_name_that_the_user_gives_it() {
+        let (mut pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
+        let before = pins.clone();
+
+        let taken = pins.add(&b, Some(&label("box")), None, 2);
+        let pinned = a.wing_id().clone();
+        let label_ = label("box");
+        assert_eq!(taken, Err(LabelTaken { label: label_, pinned }.into()));
+        assert_eq!(pins, before);
+
+        pins.forget("box", 3).unwrap();
+        let added = pins.add(&b, Some(&label("box")), Some("https://r"), 4);
+        assert_eq!(added, Ok(Change::FirstSeen));
+        assert_eq!(pins.resolve("box", &[]), plain(&b));
+        assert_eq!(pins.add(&b, None, None, 5), Ok(Change::Match));
+        assert_eq!(pins.resolve("box", &[]), plain(&b));
+    }
+
+    #[test]
+    fn a_new_identity_is_followed_with_its_name_and_unverified() {
+        let (mut pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
+        pins.set_verified(a.wing_id());
+        let mut statements = WingStatements::default();
+        assert_eq!(pins.take_statements(&statements, &[b.clone()], 4), []);
+        statements.successors.push(succeeds(1, 2));
+
+        let notices = pins.take_statements(&statements, &[b.clone()], 5);
+
+        assert_eq!(notices, [followed(&a, &b, "box")]);
+        assert_eq!(pins.resolve("box", &[]), plain(&b));
+        let pin = pins.get(b.wing_id()).unwrap();
+        assert!(!pin.is_verified() && pins.get(a.wing_id()).is_none());
+        assert_eq!(pins.successor_of(a.wing_id()), Some(b.wing_id()));
+        assert_eq!(pins.take_statements(&statements, &[b.clone()], 6), []);
+        let came_back = PinRefusal::Succeeded {
+            wing: Fingerprint::of_wing(a.wing_id()),
+            successor: Fingerprint::of_wing(b.wing_id()),
+        };
+        assert_eq!(pins.observe(&a, None, None, 7), Err(came_back));
+        assert_eq!(Pins::parse(&pins.to_json()), Ok(pins.clone()));
+        pins.forget(a.wing_id().as_str(), 8).unwrap();
+        assert!(pins.observe(&a, None, None, 9).is_ok());
+    }
+
+    #[test]
+    fn a_chain_of_new_identities_is_followed_to_its_end_and_a_loop_nowhere() {
+        let (mut pins, a, c) = (pinned(&[("box", 1)]), wing(1), wing(3));
+        let statements = WingStatements {
+            successors: vec![succeeds(2, 3), succeeds(1, 2), succeeds(3, 2)],
+            ..WingStatements::default()
+        };
+
+        assert_eq!(
+            pins.take_statements(&statements, &[c.clone()], 5),
+            [followed(&a, &c, "box")]
+        );
+        assert_eq!(pins.take_statements(&statements, &[c], 6), []);
+    }
+
+    #[test]
+    fn a_successor_that_the_old_identity_did_not_name_is_not_followed() {
+        let (mut pins, b) = (pinned(&[("box", 1)]), wing(2));
+        let forged = SuccessorStatement {
+            old: wing(1).identity(),
+            ..succeeds(3, 2)
+        };
+        let of_others = succeeds(3, 2);
+        let before = pins.clone();
+
+        for successors in [vec![forged], vec![of_others]] {
+            let statements = WingStatements {
+                successors,
+                ..WingStatements::default()
+            };
+            assert_eq!(pins.take_statements(&statements, &[b.clone()], 5), []);
+        }
+        assert_eq!(pins, before);
+    }
+
+    #[test]
+    fn a_wing_that_has_a_name_already_keeps_it_when_it_takes_anothers_place() {
+        let (mut pins, a, b) = (pinned(&[("box", 1), ("new", 2)]), wing(1), wing(2));
+        pins.set_verified(b.wing_id());
+        let statements = WingStatements {
+            successors: vec![succeeds(1, 2)],
+            ..WingStatements::default()
+        };
+
+        let notices = pins.take_statements(&statements, &[b.clone()], 5);
+
+        assert_eq!(notices, [followed(&a, &b, "new")]);
+        assert!(pins.get(b.wing_id()).unwrap().is_verified());
+        let again = pins.resolve("box", &[presents(&wing(3), "box")]);
+        assert!(matches!(again, Err(ResolveError::Forgotten { .. })));
+    }
+
+    #[test]
+    fn a_revoked_identity_is_followed_by_nobody_and_never_used_again() {
+        let (mut pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
+        let statements = WingStatements {
+            successors: vec![succeeds(1, 2)],
+            revocations: vec![revoked(1), revoked(9)],
+        };
+
+        let notices = pins.take_statements(&statements, &[a.clone(), b.clone()], 5);
+
+        let (wing_id, name) = (a.wing_id().clone(), Some(label("box")));
+        let expected = Notice::Revoked {
+            wing: wing_id,
+            label: name,
+        };
+        assert_eq!(notices, [expected]);
+        assert!(pins.get(b.wing_id()).is_none());
+        let fingerprint = Fingerprint::of_wing(a.wing_id());
+        let refusal = Err(PinRefusal::Revoked { wing: fingerprint });
+        assert_eq!(pins.observe(&noise_of(a.clone(), 9), None, None, 6), refusal);
+        assert!(pins.forget(a.wing_id().as_str(), 7).is_err());
+        let again = pins.resolve("box", &[presents(&b, "box")]);
+        assert!(matches!(again, Err(ResolveError::Forgotten { .. })));
+        assert_eq!(pins.take_statements(&statements, &[b.clone()], 8), []);
+        assert_eq!(Pins::parse(&pins.to_json()), Ok(pins.clone()));
+        assert_eq!(pins.tombstones().count(), 1, "strangers leave nothing");
+        pins.add(&b, Some(&label("box")), None, 9).unwrap();
+        assert_eq!(pins.resolve("box", &[]), plain(&b));
+    }
+
+    #[test]
+    fn a_successor_of_an_identity_that_is_revoked_later_is_doubted_unless_compared() {
+        for compared in [false, true] {
+            let (mut pins, b) = (pinned(&[("box", 1)]), wing(2));
+            let mut statements = WingStatements {
+                successors: vec![succeeds(1, 2)],
+                ..WingStatements::default()
+            };
+            pins.take_statements(&statements, &[b.clone()], 5);
+            if compared {
+                pins.set_verified(b.wing_id());
+            }
+            statements.revocations.push(revoked(1));
+
+            let notices = pins.take_statements(&statements, &[b.clone()], 6);
+
+            let doubted = Notice::Doubted {
+                wing: b.wing_id().clone(),
+                label: Some(label("box")),
+            };
+            let expected = if compared { vec![] } else { vec![doubted] };
+            assert_eq!(notices, expected);
+            assert_eq!(pins.get(b.wing_id()).is_some(), compared);
+        }
+    }
+
+    #[test]
+    fn a_wing_is_compared_three_times_an_hour_across_commands() {
+        let (mut pins, a) = (pinned(&[("box", 1)]), wing(1));
+        for at in 1..=3 {
+            assert_eq!(pins.begin_compare(a.wing_id(), at), Ok(true));
+        }
+
+        let mut reread = Pins::parse(&pins.to_json()).unwrap();
+
+        assert!(reread.begin_compare(a.wing_id(), 4).is_err());
+        assert_eq!(reread.begin_compare(wing(2).wing_id(), 4), Ok(false));
     }
 
     #[test]
@@ -931,22 +1360,12 @@ mod tests {
         };
 
         assert!(Pins::parse(&good).is_ok());
-        assert!(matches!(Pins::parse(b""), Err(PinFileError::Json(_))));
         assert!(matches!(
             Pins::parse(&good[..good.len() / 2]),
-            Err(PinFileError::Json(_))
+            Err(PinFileError::File(FileError::Json(_)))
         ));
-        assert!(matches!(Pins::parse(b"{}"), Err(PinFileError::Json(_))));
-        assert_eq!(
-            Pins::parse(&vec![b' '; MAX_FILE + 1]),
-            Err(PinFileError::TooLarge(MAX_FILE + 1))
-        );
-        assert_eq!(
-            change(&|file| file["version"] = 2.into()),
-            PinFileError::Version(2)
-        );
         let newer_shape = change(&|file| *file = serde_json::json!({"version": 7, "wings": {}}));
-        assert_eq!(newer_shape, PinFileError::Version(7));
+        assert_eq!(newer_shape, FileError::Version(7).into());
         let id = wing(1).wing_id().clone();
         let other = wing(2).identity().to_string();
         let swapped = change(&|file| file["wings"][0]["identity"] = other.clone().into());
@@ -986,6 +1405,26 @@ mod tests {
     fn noise_of(wing: VerifiedWing, seq: u64) -> VerifiedWing {
         let key = NoiseSecret::from_bytes(&[99; 32]).public();
         VerifiedWing::from_pinned(wing.identity(), key, seq).unwrap()
+    }
+
+    fn identity(number: u8) -> IdentitySecret {
+        IdentitySecret::from_bytes(&[number; 32])
+    }
+
+    fn succeeds(old: u8, new: u8) -> SuccessorStatement {
+        identity(old).name_successor(wing(new).wing_id())
+    }
+
+    fn revoked(number: u8) -> wt_protocol::control::RevocationStatement {
+        identity(number).revoke()
+    }
+
+    fn followed(from: &VerifiedWing, to: &VerifiedWing, name: &str) -> Notice {
+        Notice::Followed {
+            from: from.wing_id().clone(),
+            to: to.wing_id().clone(),
+            label: Some(label(name)),
+        }
     }
 
     fn pinned(wings: &[(&str, u8)]) -> Pins {

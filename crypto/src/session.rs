@@ -289,6 +289,14 @@ impl Sealer {
         self.seal(&Record::Pong(bytes), Fill::Bucket, now, out)
     }
 
+    /// Seals nothing, in a record as large as a key press.
+    ///
+    /// # Errors
+    /// [`SealError::Dead`].
+    pub fn seal_cover(&mut self, now: Duration, out: &mut Vec<u8>) -> Result<(), SealError> {
+        self.seal(&Record::Cover, Fill::Bucket, now, out)
+    }
+
     /// Seals the end of this direction: nothing can follow it.
     ///
     /// # Errors
@@ -372,6 +380,9 @@ pub enum Opened {
     Close(Close),
     /// The sender goes on with its next key.
     Rekeyed,
+    /// Nothing: it stands for a key press. A wing answers it as one, with a cover of its
+    /// own; a client does not answer.
+    Cover,
 }
 
 /// The receiving direction of a session.
@@ -447,6 +458,7 @@ impl Opener {
                 self.usage = Usage::default();
                 Some(Opened::Rekeyed)
             }
+            Record::Cover => Some(Opened::Cover),
             // A close in the middle of a message would hide that the message was cut.
             Record::Close(_) if !self.parts.is_empty() => None,
             Record::Close(close) => {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::NoiseKeyStatement;
+use crate::control::{NoiseKeyStatement, RevocationStatement, SuccessorStatement};
 use crate::ids::WingId;
 use crate::keys::{ClientKey, DeviceKey, GrantKey, IdentityKey, Sha256Digest, Signature};
 
@@ -23,6 +23,9 @@ pub const PATH_WHOAMI: &str = "/v1/whoami";
 pub const PATH_LOGOUT: &str = "/v1/logout";
 /// Path of the roster: `GET` [`Roster`], by a device.
 pub const PATH_WINGS: &str = "/v1/wings";
+/// Path of what identities say of themselves when they step down: `GET`
+/// [`WingStatements`] of the account's wings, `POST` some of one wing, by a device.
+pub const PATH_WING_STATEMENTS: &str = "/v1/wings/statements";
 /// Path of approvals by the operator: `POST` [`ApproveRequest`], with the local token.
 pub const PATH_LOCAL_APPROVE: &str = "/v1/local/approve";
 /// Path of sign-in links for the browser: `POST`, with the local token.
@@ -134,6 +137,16 @@ pub struct RosterWing {
     pub identity: IdentityKey,
     /// Its certified handshake key; checked against the identity key by the client.
     pub statement: NoiseKeyStatement,
+}
+
+/// What wings of an account said when their identity changed. Each one carries its own
+/// proof; a relay only keeps and hands them on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WingStatements {
+    /// Identities that others took the place of.
+    pub successors: Vec<SuccessorStatement>,
+    /// Identities that are not to be trusted any more.
+    pub revocations: Vec<RevocationStatement>,
 }
 
 /// Approves a device login, as the relay's operator.

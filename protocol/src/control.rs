@@ -127,6 +127,28 @@ pub struct NoiseKeyStatement {
     pub signature: Signature,
 }
 
+/// A wing identity's word on the identity that takes its place. Clients follow it, say so,
+/// and forget that anybody compared the old one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuccessorStatement {
+    /// The identity that steps down.
+    pub old: IdentityKey,
+    /// The wing that takes its place.
+    pub new: WingId,
+    /// By the old identity key, over [`crate::signed::successor`].
+    pub signature: Signature,
+}
+
+/// A wing identity's word that it is not to be trusted any more. It is final, and nothing
+/// takes its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevocationStatement {
+    /// The identity that is given up.
+    pub identity: IdentityKey,
+    /// By this key, over [`crate::signed::revocation`].
+    pub signature: Signature,
+}
+
 /// The terms of an accepted link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {

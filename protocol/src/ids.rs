@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::limits::MAX_NAME;
-use crate::signed::LABEL_WING_ID;
+use crate::keys::GrantKey;
+use crate::signed::{LABEL_ROOST_ID, LABEL_WING_ID};
 
 /// Why a text is not the id or name it was taken for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -120,7 +121,7 @@ text_id!(
 
 text_id!(
     /// What a wing calls itself. A label is a claim; only an id is an identity.
-    WingLabel, WingLabel, |text| is_name(text) && !is_base32(text, WingId::LENGTH)
+    WingLabel, WingLabel, |text| is_name(text) && WingId::from_typed(text).is_none()
 );
 
 impl WingId {
@@ -138,6 +139,20 @@ impl WingId {
         Self(text)
     }
 
+    /// Reads an id as people type and paste it: in either case, in groups or not.
+    pub fn from_typed(text: &str) -> Option<Self> {
+        // Longer than an id with a dash after each character is none.
+        if text.len() > 2 * Self::LENGTH {
+            return None;
+        }
+        let bare: String = text
+            .chars()
+            .filter(|&c| c != '-')
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
+        is_base32(&bare, Self::LENGTH).then_some(Self(bare))
+    }
+
     /// The id in groups, as people compare it: `abcd-efgh-...`.
     pub fn grouped(&self) -> String {
         let groups: Vec<&str> = (0..self.0.len())
@@ -145,6 +160,18 @@ impl WingId {
             .map(|i| &self.0[i..self.0.len().min(i + 4)])
             .collect();
         groups.join("-")
+    }
+}
+
+impl RoostId {
+    /// Derives the id of the roost at this origin with this grant key.
+    pub fn of(origin: &str, key: &GrantKey) -> Self {
+        let digest = Sha256::new()
+            .chain_update(LABEL_ROOST_ID)
+            .chain_update(key.as_bytes())
+            .chain_update(origin.as_bytes())
+            .finalize();
+        Self::from_bytes(digest.into())
     }
 }
 
@@ -283,6 +310,10 @@ byte_value!(
     EggEpoch, 16, "16 bytes of base32"
 );
 byte_value!(
+    /// A roost by its origin and its grant key: a grant of one means nothing at another.
+    RoostId, 32, "a roost id, 52 characters of base32"
+);
+byte_value!(
     /// Names one acting request, so that a repeated one is done once.
     RequestId, 16, "16 bytes of base32"
 );
@@ -332,6 +363,35 @@ mod tests {
 
         assert!(shaped_like_an_id.parse::<WingLabel>().is_err());
         assert!(shaped_like_an_id.parse::<SessionName>().is_ok());
+        for typed in ["A".repeat(26), WingId(shaped_like_an_id).grouped()] {
+            assert!(typed.parse::<WingLabel>().is_err(), "{typed} was taken");
+        }
+        assert!("a".repeat(27).parse::<WingLabel>().is_ok());
+    }
+
+    #[test]
+    fn an_id_may_be_typed_in_either_case_and_in_groups() {
+        let id = WingId::of_identity(&IdentityKey::from_bytes([7; 32]));
+
+        for typed in [
+            id.to_string(),
+            id.grouped(),
+            id.grouped().to_ascii_uppercase(),
+        ] {
+            assert_eq!(WingId::from_typed(&typed), Some(id.clone()));
+        }
+        for other in ["", "box", &id.as_str()[1..], &format!("{id}a")] {
+            assert_eq!(WingId::from_typed(other), None);
+        }
+    }
+
+    #[test]
+    fn a_roost_with_another_origin_or_key_has_another_id() {
+        let of = |origin, key| RoostId::of(origin, &GrantKey::from_bytes([key; 32]));
+
+        assert_eq!(of("https://a", 1), of("https://a", 1));
+        assert_ne!(of("https://a", 1), of("https://b", 1));
+        assert_ne!(of("https://a", 1), of("https://a", 2));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! in `protocol/vectors` pin the bytes of every one of them.
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod api;
 pub mod codec;
 pub mod codes;
@@ -31,8 +32,8 @@ pub use codec::{DecodeError, EncodeError};
 pub use deframer::{Deframer, FrameError, Prefix, frame};
 pub use header::{RouteHeader, StreamHeader, VersionRange};
 pub use ids::{
-    AttachmentId, EggEpoch, IdError, InstanceId, RequestId, RouteNonce, SessionId, SessionName,
-    WingId, WingLabel,
+    AttachmentId, EggEpoch, IdError, InstanceId, RequestId, RoostId, RouteNonce, SessionId,
+    SessionName, WingId, WingLabel,
 };
 pub use record::{Close, Record};
 

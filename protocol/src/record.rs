@@ -17,6 +17,9 @@ pub enum Record<'a> {
     Rekey,
     /// The end of the session. A stream that ends without one was cut.
     Close(Close),
+    /// Nothing, in place of a key press, so that a watcher cannot count key presses. A wing
+    /// answers as it would answer one, with another of these; a client does not.
+    Cover,
 }
 
 /// Why a session ended, as its sender says.

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{WingRequest, WingResponse};
 use crate::ids::WingLabel;
 use crate::session::{Exit, Winsize};
 
@@ -90,6 +91,17 @@ pub enum Request {
         /// What the agent takes up.
         conversation: Conversation,
     },
+    /// Starts a session inside a boundary that its maker chose. Acts once for its request id.
+    StartIn {
+        /// What to start.
+        start: StartSession,
+        /// What an agent takes up.
+        conversation: Option<Conversation>,
+        /// The boundary.
+        boundary: BoundaryChoice,
+    },
+    /// About the wing itself and who may enter it; owners only.
+    Wing(WingRequest),
 }
 
 impl Request {
@@ -98,13 +110,16 @@ impl Request {
         match self {
             Request::Start(_)
             | Request::Resume { .. }
+            | Request::StartIn { .. }
             | Request::Kill { .. }
             | Request::Rename { .. }
             | Request::Send(_)
             | Request::Signal { .. }
             | Request::Resize { .. }
-            | Request::Remove { .. } => true,
-            Request::WingInfo
+            | Request::Remove { .. }
+            | Request::Wing(WingRequest::Change(_) | WingRequest::Enrol(_)) => true,
+            Request::Wing(WingRequest::Clients | WingRequest::Challenge)
+            | Request::WingInfo
             | Request::Sessions
             | Request::Screen { .. }
             | Request::Output { .. }
@@ -135,6 +150,8 @@ pub enum Response {
     Waited(Waited),
     /// To [`Request::Recording`]; none when the session is not recorded.
     Recording(Option<RecordingPage>),
+    /// To [`Request::Wing`].
+    Wing(WingResponse),
 }
 
 /// What to type into a session.
@@ -314,6 +331,18 @@ pub struct StartSession {
     pub record: bool,
 }
 
+/// What a session's maker says of what holds it. Nothing said is the sandbox, by the policy
+/// of the place where it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundaryChoice {
+    /// Nothing holds it: the machine around it is the boundary.
+    pub unsandboxed: bool,
+    /// A file in place of the user's own `egg.yaml`, a path on the wing.
+    pub config: Option<String>,
+    /// Whether system calls that are refused are logged.
+    pub trace: bool,
+}
+
 /// A conversation of an agent's, in its own records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Conversation {
@@ -394,6 +423,9 @@ pub enum SessionStatus {
     Killed,
     /// Its supervisor is gone without a record of the end.
     Lost,
+    /// It belongs to another machine that shares the profile; nothing is known of its
+    /// processes.
+    Foreign,
 }
 
 impl SessionStatus {
@@ -401,7 +433,10 @@ impl SessionStatus {
     pub fn is_living(self) -> bool {
         match self {
             SessionStatus::Starting | SessionStatus::Running | SessionStatus::Frozen => true,
-            SessionStatus::Exited | SessionStatus::Killed | SessionStatus::Lost => false,
+            SessionStatus::Exited
+            | SessionStatus::Killed
+            | SessionStatus::Lost
+            | SessionStatus::Foreign => false,
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::access::{FromWing, ToWing};
 use crate::ids::{AttachmentId, EggEpoch, RequestId, SessionId};
 use crate::limits::MAX_TERMINAL_SIDE;
 use crate::rpc::{Failure, Request, Response, SessionEvent};
@@ -34,6 +35,8 @@ pub enum ClientMessage {
         /// Id, name or unique prefix of the id; all sessions when there is none.
         session: Option<String>,
     },
+    /// Who the client is and by what it wants to come in.
+    Access(Box<ToWing>),
 }
 
 /// From a wing, or from the egg itself.
@@ -74,6 +77,8 @@ pub enum WingMessage {
     Refused(Failure),
     /// Something happened to a session that is watched.
     Event(SessionEvent),
+    /// Whether and how the client may come in, and what changed about that.
+    Access(Box<FromWing>),
 }
 
 /// A size of a terminal, in cells.

@@ -10,17 +10,24 @@ use core::fmt::Debug;
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
+use wt_protocol::access::{
+    AccessList, Act, Actor, AdmissionMode, Allow, Announced, Announcement, Assertion, Change,
+    ClientKind, ClientRecord, DeviceWord, Enrolment, Enter, EnterBy, FromWing, Grant, Passkey,
+    Revoked, Role as ClientRole, SignedChange, SignedGrant, Source, Terms, ToWing, WaitingRecord,
+    WingRequest, WingResponse,
+};
+use wt_protocol::api::WingStatements;
 use wt_protocol::codec::{decode, encode};
 use wt_protocol::control::{
-    Challenge, FromRelay, Hello, NoiseKeyStatement, Proof, ProofMode, Role, ToRelay, Welcome,
-    WingProof,
+    Challenge, FromRelay, Hello, NoiseKeyStatement, Proof, ProofMode, RevocationStatement, Role,
+    SuccessorStatement, ToRelay, Welcome, WingProof,
 };
-use wt_protocol::keys::{ClientKey, DeviceKey, IdentityKey, NoiseKey, Signature};
+use wt_protocol::keys::{ClientKey, DeviceKey, GrantKey, IdentityKey, NoiseKey, Signature};
 use wt_protocol::limits::MAX_MESSAGE;
 use wt_protocol::local::{EggStatus, FromEgg, LocalHello, ToEgg};
 use wt_protocol::remote::{SYNC_MARK, ServeHello};
 use wt_protocol::rpc::{
-    Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind,
+    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind,
     RecordingPage, Request, Response, ScreenText, SendInput, SendPart, Sent, SessionChange,
     SessionEvent, SessionKind, SessionRecord, SessionStatus, StartSession, Until, WaitFor,
     WaitFrom, WaitReason, Waited, WingInfo,
@@ -30,7 +37,7 @@ use wt_protocol::session::{
 };
 use wt_protocol::signed::{self, RelayProof};
 use wt_protocol::{
-    AttachmentId, Close, EggEpoch, InstanceId, Record, RequestId, RouteHeader, RouteNonce,
+    AttachmentId, Close, EggEpoch, InstanceId, Record, RequestId, RoostId, RouteHeader, RouteNonce,
     SessionId, StreamHeader, VersionRange, WingId,
 };
 
@@ -69,6 +76,8 @@ fn the_bytes_of_every_message_are_those_of_the_file() {
     local_messages(&mut lines);
     signed_bytes(&mut lines);
     remote_beginning(&mut lines);
+    access_messages(&mut lines);
+    access_signed_bytes(&mut lines);
 
     if std::env::var_os("WT_BLESS").is_some() {
         std::fs::write(PATH, &lines.0).unwrap();
@@ -212,6 +221,7 @@ fn records(lines: &mut Lines) {
             Pong: [Record::Pong([2; 16])],
             Rekey: [Record::Rekey],
             Close: [Record::Close(Close::Done)],
+            Cover: [Record::Cover],
         }
     );
     samples!(
@@ -270,6 +280,7 @@ fn session_messages(lines: &mut Lines) {
                 },
                 ClientMessage::Watch { session: None },
             ],
+            Access: [ClientMessage::Access(Box::new(ToWing::Compare))],
         }
     );
     let attached = |history| {
@@ -335,6 +346,7 @@ fn session_messages(lines: &mut Lines) {
                 WingMessage::Event(event(SessionChange::Exited(exit()))),
                 WingMessage::Event(event(SessionChange::Lost)),
             ],
+            Access: [WingMessage::Access(Box::new(FromWing::Waiting))],
         }
     );
     samples!(
@@ -444,6 +456,23 @@ fn requests(lines: &mut Lines) {
                     conversation: Conversation::Last,
                 },
             ],
+            StartIn: [
+                Request::StartIn {
+                    start: agent(),
+                    conversation: None,
+                    boundary: BoundaryChoice::default(),
+                },
+                Request::StartIn {
+                    start: agent(),
+                    conversation: Some(Conversation::Last),
+                    boundary: BoundaryChoice {
+                        unsandboxed: true,
+                        config: Some("/srv/egg.yaml".to_owned()),
+                        trace: true,
+                    },
+                },
+            ],
+            Wing: [Request::Wing(WingRequest::Clients)],
         }
     );
     samples!(
@@ -481,6 +510,7 @@ fn requests(lines: &mut Lines) {
                 })),
                 Response::Recording(None),
             ],
+            Wing: [Response::Wing(WingResponse::Changed)],
         }
     );
     samples!(
@@ -500,6 +530,7 @@ fn requests(lines: &mut Lines) {
             Exited: [SessionStatus::Exited],
             Killed: [SessionStatus::Killed],
             Lost: [SessionStatus::Lost],
+            Foreign: [SessionStatus::Foreign],
         }
     );
     samples!(
@@ -643,6 +674,328 @@ fn signed_bytes(lines: &mut Lines) {
         ..proof
     };
     lines.bytes("signed.relay_proof.client", &signed::relay_proof(&client));
+}
+
+fn access_messages(lines: &mut Lines) {
+    let enter = |by, device| {
+        ToWing::Enter(Enter {
+            kind: ClientKind::Cli,
+            name: "laptop".to_owned(),
+            device,
+            by,
+        })
+    };
+    let word = DeviceWord {
+        device: DeviceKey::from_bytes([4; 32]),
+        signature: Signature::from_bytes([5; 64]),
+    };
+    samples!(
+        lines,
+        ToWing {
+            Enter: [
+                enter(EnterBy::List, None),
+                enter(EnterBy::Invite([6; 32]), Some(word)),
+                enter(EnterBy::Grant(signed_grant(None)), None),
+            ],
+            Passkey: [ToWing::Passkey(assertion())],
+            Compare: [ToWing::Compare],
+            CompareNonce: [ToWing::CompareNonce([7; 32])],
+            Renew: [ToWing::Renew(signed_grant(Some("org")))],
+        }
+    );
+    samples!(
+        lines,
+        FromWing {
+            Admitted: [FromWing::Admitted(terms())],
+            PasskeyWanted: [FromWing::PasskeyWanted([8; 32])],
+            Waiting: [FromWing::Waiting],
+            CompareCommitment: [FromWing::CompareCommitment([9; 32])],
+            CompareOpening: [FromWing::CompareOpening([10; 32])],
+            Announced: [FromWing::Announced(announcement(Announced::Unlocked))],
+        }
+    );
+    let signed_change = SignedChange {
+        change: Change::Rotate,
+        assertion: assertion(),
+    };
+    let enrolment = Enrolment {
+        name: "key".to_owned(),
+        rp_id: "roost.example".to_owned(),
+        authenticator_data: vec![1; 40],
+        client_data: b"{}".to_vec(),
+    };
+    samples!(
+        lines,
+        WingRequest {
+            Clients: [WingRequest::Clients],
+            Challenge: [WingRequest::Challenge],
+            Change: [WingRequest::Change(Box::new(signed_change))],
+            Enrol: [WingRequest::Enrol(Box::new(enrolment))],
+        }
+    );
+    let list = AccessList {
+        mode: AdmissionMode::Approve,
+        clients: vec![ClientRecord {
+            allow: allow(),
+            source: Source::Invite,
+            added_at_ms: 1_700_000_000_000,
+            verified: true,
+            unconfirmed: false,
+        }],
+        waiting: vec![WaitingRecord {
+            client: client(),
+            name: "phone".to_owned(),
+            account: Some("ada".to_owned()),
+            passkey: false,
+            since_ms: 1_700_000_000_000,
+        }],
+        passkeys: vec![passkey()],
+        revoked: vec![(Revoked::Account("eve".to_owned()), 1_700_000_000_000)],
+    };
+    samples!(
+        lines,
+        WingResponse {
+            Clients: [WingResponse::Clients(Box::new(list))],
+            Challenge: [WingResponse::Challenge([8; 32])],
+            Changed: [WingResponse::Changed],
+            Enrolling: [WingResponse::Enrolling],
+        }
+    );
+    changes(lines);
+    announcements(lines);
+}
+
+fn changes(lines: &mut Lines) {
+    let client = client();
+    samples!(
+        lines,
+        Change {
+            Approve: [Change::Approve {
+                code: "123456".to_owned(),
+                role: ClientRole::Operator,
+                paths: vec!["/srv".to_owned()],
+            }],
+            Allow: [Change::Allow(allow())],
+            Revoke: [
+                Change::Revoke(Revoked::Client(client)),
+                Change::Revoke(Revoked::Device(DeviceKey::from_bytes([4; 32]))),
+                Change::Revoke(Revoked::Account("eve".to_owned())),
+            ],
+            SetTerms: [Change::SetTerms {
+                client,
+                terms: terms()
+            }],
+            SetHardware: [Change::SetHardware {
+                client,
+                hardware: true
+            }],
+            Confirm: [Change::Confirm { client }],
+            SetMode: [
+                Change::SetMode(AdmissionMode::Approve),
+                Change::SetMode(AdmissionMode::Relay),
+                Change::SetMode(AdmissionMode::Locked),
+            ],
+            Lock: [Change::Lock {
+                no_relay_page: true
+            }],
+            EnrolPasskey: [Change::EnrolPasskey(passkey())],
+            ForgetPasskey: [Change::ForgetPasskey {
+                credential: vec![3; 16]
+            }],
+            Rotate: [Change::Rotate],
+        }
+    );
+    samples!(
+        lines,
+        Act {
+            Enter: [Act::Enter],
+            Enrol: [Act::Enrol],
+            Change: [Act::Change(Box::new(Change::Rotate))],
+        }
+    );
+}
+
+fn announcements(lines: &mut Lines) {
+    let client = client();
+    samples!(
+        lines,
+        Actor {
+            Machine: [Actor::Machine],
+            Client: [Actor::Client(client)],
+            Grant: [Actor::Grant("ada".to_owned())],
+        }
+    );
+    samples!(
+        lines,
+        Announced {
+            Allowed: [Announced::Allowed {
+                client,
+                name: "laptop".to_owned(),
+                role: ClientRole::Owner,
+                source: Source::Local,
+            }],
+            Revoked: [Announced::Revoked(Revoked::Client(client))],
+            Terms: [Announced::Terms {
+                client,
+                role: ClientRole::Observer
+            }],
+            Hardware: [Announced::Hardware {
+                client,
+                hardware: true
+            }],
+            Confirmed: [Announced::Confirmed { client }],
+            Mode: [Announced::Mode(AdmissionMode::Relay)],
+            Locked: [Announced::Locked {
+                no_relay_page: false
+            }],
+            Unlocked: [Announced::Unlocked],
+            PasskeyEnrolled: [Announced::PasskeyEnrolled {
+                name: "key".to_owned(),
+                origin: "https://roost.example".to_owned(),
+            }],
+            PasskeyForgotten: [Announced::PasskeyForgotten {
+                name: "key".to_owned()
+            }],
+            Rotated: [Announced::Rotated],
+            Invited: [Announced::Invited {
+                role: ClientRole::Operator
+            }],
+            EnteredByGrant: [Announced::EnteredByGrant {
+                client,
+                account: "ada".to_owned()
+            }],
+        }
+    );
+    samples!(
+        lines,
+        Source {
+            Local: [Source::Local],
+            Invite: [Source::Invite],
+            Passkey: [Source::Passkey],
+            Grant: [Source::Grant],
+        }
+    );
+    samples!(
+        lines,
+        ClientKind {
+            Cli: [ClientKind::Cli],
+            Browser: [ClientKind::Browser],
+            RelayPage: [ClientKind::RelayPage],
+        }
+    );
+}
+
+fn access_signed_bytes(lines: &mut Lines) {
+    let (hash, nonce, other) = ([1; 32], [2; 32], [3; 32]);
+    let second = WingId::of_identity(&IdentityKey::from_bytes([8; 32]));
+    lines.bytes("signed.successor", &signed::successor(&wing(), &second));
+    lines.bytes("signed.revocation", &signed::revocation(&wing()));
+    lines.bytes("signed.grant", &signed::grant(&signed_grant(None).grant));
+    let in_org = signed_grant(Some("org")).grant;
+    lines.bytes("signed.grant.org", &signed::grant(&in_org));
+    lines.bytes("signed.invite", &signed::invite(&hash, &client()));
+    lines.bytes("signed.sas_commitment", &signed::sas_commitment(&hash, &nonce));
+    lines.bytes("signed.sas", &signed::sas(&hash, &nonce, &other));
+    let op = Act::Enter.canonical().unwrap();
+    lines.bytes("signed.passkey", &signed::passkey(&hash, &nonce, &op));
+    lines.bytes("roost_id", roost().as_bytes());
+    let statements = WingStatements {
+        successors: vec![SuccessorStatement {
+            old: IdentityKey::from_bytes([7; 32]),
+            new: second,
+            signature: Signature::from_bytes([9; 64]),
+        }],
+        revocations: vec![RevocationStatement {
+            identity: IdentityKey::from_bytes([7; 32]),
+            signature: Signature::from_bytes([9; 64]),
+        }],
+    };
+    let json = serde_json::to_vec(&statements).unwrap();
+    lines.bytes("json.wing_statements", &json);
+    assert_eq!(
+        serde_json::from_slice::<WingStatements>(&json).unwrap(),
+        statements
+    );
+    let json = serde_json::to_vec(&passkey()).unwrap();
+    lines.bytes("json.passkey", &json);
+    assert_eq!(serde_json::from_slice::<Passkey>(&json).unwrap(), passkey());
+}
+
+fn client() -> ClientKey {
+    ClientKey::from_bytes([5; 32])
+}
+
+fn roost() -> RoostId {
+    RoostId::of("https://roost.example", &GrantKey::from_bytes([6; 32]))
+}
+
+fn terms() -> Terms {
+    Terms {
+        role: ClientRole::Operator,
+        paths: vec!["/srv".to_owned()],
+        expires_at_ms: Some(1_800_000_000_000),
+    }
+}
+
+fn allow() -> Allow {
+    Allow {
+        client: client(),
+        device: Some(DeviceKey::from_bytes([4; 32])),
+        name: "laptop".to_owned(),
+        kind: ClientKind::Browser,
+        user: Some("ada".to_owned()),
+        terms: terms(),
+        hardware: false,
+    }
+}
+
+fn passkey() -> Passkey {
+    Passkey {
+        credential: vec![3; 16],
+        public_key: vec![0xa4, 1, 1],
+        holder: "ada".to_owned(),
+        name: "key".to_owned(),
+        origin: "https://roost.example".to_owned(),
+        rp_id: "roost.example".to_owned(),
+        counter: 300,
+        added_at_ms: 1_700_000_000_000,
+    }
+}
+
+fn assertion() -> Assertion {
+    Assertion {
+        credential: vec![3; 16],
+        authenticator_data: vec![1; 37],
+        client_data: b"{}".to_vec(),
+        signature: vec![2; 64],
+    }
+}
+
+fn signed_grant(org: Option<&str>) -> SignedGrant {
+    SignedGrant {
+        grant: Grant {
+            roost: roost(),
+            account: "ada".to_owned(),
+            device: DeviceKey::from_bytes([4; 32]),
+            client: client(),
+            wing: wing(),
+            org: org.map(str::to_owned),
+            role: ClientRole::Operator,
+            epoch: 7,
+            issued_at: 1_700_000_000,
+            expires_at: 1_700_000_600,
+        },
+        signature: Signature::from_bytes([9; 64]),
+    }
+}
+
+fn announcement(what: Announced) -> Announcement {
+    Announcement {
+        number: 300,
+        at_ms: 1_700_000_000_000,
+        by: Actor::Machine,
+        what,
+    }
 }
 
 const SIZE: Winsize = Winsize {
