@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -25,6 +25,10 @@ use crate::http::Connection;
 
 /// Connections at once. Each costs a task and up to [`MAX_HEAD`] of buffer: 40 MB in all.
 const MAX_CONNECTIONS: usize = 1_024;
+
+/// Least time between two lines in the log on connections that found no place: whoever
+/// opens many must not fill the log as well.
+const COMPLAINT_PAUSE: Duration = Duration::from_secs(5);
 
 /// TLS handshakes at once. Each is about a millisecond of computing; others wait.
 const MAX_HANDSHAKES: usize = 64;
@@ -54,6 +58,7 @@ pub(crate) async fn serve(
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     let mut connections = JoinSet::new();
+    let mut complaints = Complaints::default();
     loop {
         let stream = tokio::select! {
             () = shutdown.cancelled() => break,
@@ -61,14 +66,18 @@ pub(crate) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    if complaints.is_due(Instant::now()) {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             },
         };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-            tracing::warn!("a connection was refused: {MAX_CONNECTIONS} are open");
+            if complaints.is_due(Instant::now()) {
+                tracing::warn!("a connection was refused: {MAX_CONNECTIONS} are open");
+            }
             continue;
         };
         let (tls, router) = (tls.clone(), router.clone());
@@ -154,5 +163,41 @@ async fn requests(
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "an HTTP connection broke");
+    }
+}
+
+/// Keeps what is logged on connections that found no place to one line in a while.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Option<Instant>,
+}
+
+impl Complaints {
+    /// Whether a line may be written; if so, it is taken as written.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self
+            .last
+            .is_none_or(|last| now.duration_since(last) >= COMPLAINT_PAUSE);
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storm_of_connections_is_a_line_in_five_seconds() {
+        let start = Instant::now();
+        let mut complaints = Complaints::default();
+
+        let lines = (0..100)
+            .filter(|n| complaints.is_due(start + Duration::from_millis(100 * n)))
+            .count();
+
+        assert_eq!(lines, 2);
     }
 }
