@@ -1,5 +1,6 @@
 //! A client's attachment to a session, as the command line makes it, without a terminal.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -45,7 +46,13 @@ impl Attached {
             read_only: hands == Hands::Watches,
             takeover: hands == Hands::Types,
         };
-        let task = tokio::spawn(Box::pin(attach::run(target, options, typed, shown)));
+        let task = tokio::spawn(Box::pin(attach::run(
+            target,
+            options,
+            typed,
+            Arc::default(),
+            shown,
+        )));
         let mut attached = Self {
             commands,
             events,
@@ -59,7 +66,7 @@ impl Attached {
                     return Ok(attached);
                 }
                 Event::Attached { .. } | Event::Writer(_) => {}
-                Event::Repaint(_) | Event::Output(_) => {}
+                Event::Repaint(_) | Event::Output(_) | Event::Refused(_) | Event::Resized(_) => {}
                 Event::LinkLost | Event::LinkBack => bail!("the link was lost"),
             }
         }
@@ -86,7 +93,11 @@ impl Attached {
             match self.event().await? {
                 Event::Output(bytes) => return Ok(bytes),
                 // A client that fell behind the window is brought to the present.
-                Event::Attached { .. } | Event::Repaint(_) | Event::Writer(_) => {}
+                Event::Attached { .. }
+                | Event::Repaint(_)
+                | Event::Writer(_)
+                | Event::Resized(_)
+                | Event::Refused(_) => {}
                 Event::LinkLost | Event::LinkBack => {
                     bail!("the link was lost during a measurement")
                 }

@@ -76,6 +76,59 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     Some(clock_gettime(clock).ok()?.into())
 }
 
+/// The fields of a process's state from the third on, its state letter; none when it is gone.
+fn stat(pid: u32) -> Option<Vec<String>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is a name in parentheses, which may hold anything.
+    let (_, fields) = text.rsplit_once(')')?;
+    Some(fields.split_whitespace().map(str::to_owned).collect())
+}
+
+/// When a process started, in clock ticks since the boot: with its id, what tells it from all
+/// others. None when it is gone or only waits to be collected.
+pub(crate) fn started_at(pid: u32) -> Option<u64> {
+    let fields = stat(pid)?;
+    (fields.first()? != "Z").then_some(())?;
+    fields.get(19)?.parse().ok()
+}
+
+/// Clock ticks of computing that a process used so far, 10 ms each; none when it is gone.
+pub(crate) fn ticks(pid: u32) -> Option<u64> {
+    let fields = stat(pid)?;
+    let field = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(field(11)? + field(12)?)
+}
+
+/// Whether a process is stopped.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| state == "T"))
+}
+
+/// The proportional set size of a process in MiB: its own memory, and of what it shares with
+/// others its part.
+pub(crate) fn pss(pid: u32) -> Option<f64> {
+    mebibytes(&format!("/proc/{pid}/smaps_rollup"), "Pss")
+}
+
+/// The resident set of a process in MiB.
+pub(crate) fn rss(pid: u32) -> Option<f64> {
+    mebibytes(&format!("/proc/{pid}/status"), "VmRSS")
+}
+
+/// The largest resident set that a process ever had, in MiB.
+pub(crate) fn peak_rss(pid: u32) -> Option<f64> {
+    mebibytes(&format!("/proc/{pid}/status"), "VmHWM")
+}
+
+fn mebibytes(path: &str, name: &str) -> Option<f64> {
+    let text = fs::read_to_string(path).ok()?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let kib: f64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +139,21 @@ mod tests {
         assert_eq!(cpu_time(u32::MAX), None);
         // The kernel gives no id above 2^22.
         assert_eq!(cpu_time((1 << 22) + 1), None);
+    }
+    #[test]
+    fn this_process_has_memory_and_runs_and_a_missing_one_does_not() {
+        let pid = std::process::id();
+
+        assert!(rss(pid) > Some(0.0));
+        assert!(peak_rss(pid) >= rss(pid));
+        assert!(pss(pid) > Some(0.0));
+        assert!(ticks(pid).is_some() && started_at(pid) > Some(0));
+        assert!(!is_stopped(pid));
+        for missing in [(1 << 22) + 1, u32::MAX] {
+            assert_eq!(pss(missing), None);
+            assert_eq!(ticks(missing), None);
+            assert_eq!(started_at(missing), None);
+            assert!(!is_stopped(missing));
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! in a process of its own and made of the product's own code, and measures through a client
 //! in this process. Beside every number stands the same act over a raw quinn stream and over
 //! TCP, interleaved with it, because only ratios of one run on one machine can be compared.
+//! Three more scenarios, each run by name, measure the sessions of one machine in the same
+//! way: beside a bare terminal, beside other programs of the kind, and beside a bare parser.
 //!
 //! What it deliberately does not do: judge. It prints medians, ratios and the state of the
 //! machine; floors belong to whoever runs it. `docs/BENCHMARKS.md` says what each number means.
@@ -11,8 +13,10 @@
 
 mod attached;
 mod baseline;
+mod home;
 mod machine;
 mod programs;
+mod pty;
 mod report;
 mod roles;
 mod scenarios;
@@ -27,36 +31,89 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use crate::home::Home;
 use crate::machine::Machine;
-use crate::report::{Report, ScenarioReport, Settings};
+use crate::report::{Report, ScenarioReport, Series, Settings};
+use crate::scenarios::Sizes;
 use crate::world::World;
 
 /// The exit status of a run that was interrupted: 128 and the number of SIGINT.
 const INTERRUPTED: u8 = 130;
 
-/// Measure wingthing on loopback, beside raw quinn and TCP in the same run
+/// Measure wingthing on loopback, beside raw baselines in the same run
 ///
 /// The table goes to stdout. With --json the document goes to stdout and the table to stderr.
 #[derive(Debug, Parser)]
 #[command(name = "wt-loadtest", version)]
 struct Args {
+    /// What to measure [default: throughput latency stalled sealed]
+    #[arg(value_enum, value_name = "SCENARIO")]
+    scenarios: Vec<Scenario>,
     /// Print one JSON document on stdout
     #[arg(long)]
     json: bool,
-    /// How many MiB one transfer moves
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1024))]
-    mib: u64,
-    /// How many seconds one series of key presses takes, and twice a series of seals
-    #[arg(long, default_value = "0.4", value_parser = parse_seconds)]
-    seconds: Duration,
-    /// How many times everything is measured, interleaved
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    rounds: u32,
-    /// Run this scenario only; may be given several times
-    #[arg(long, value_enum, value_name = "NAME")]
-    scenario: Vec<Scenario>,
+    /// Do everything once and with the smallest sizes, to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// How many MiB one transfer through a relay moves [default: 16, quick: 1]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    mib: Option<u64>,
+    /// How many MB flow in one step of sessions, tmux and screen [default: 1000, 500, 100]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    mb: Option<u64>,
+    /// How many seconds a series of key presses takes, and twice one of seals [default: 0.4]
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Option<Duration>,
+    /// How many times all is measured, interleaved [default: 5; tmux, screen: 3; sessions: 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+}
+
+impl Args {
+    fn mib(&self) -> u64 {
+        self.mib.unwrap_or(if self.quick { 1 } else { 16 })
+    }
+
+    fn seconds(&self) -> Duration {
+        let default = if self.quick { 20 } else { 400 };
+        self.seconds.unwrap_or(Duration::from_millis(default))
+    }
+
+    fn rounds(&self, scenario: Scenario) -> u32 {
+        let default = match scenario {
+            _ if self.quick => 1,
+            Scenario::Stalled | Scenario::Sessions => 1,
+            Scenario::Tmux | Scenario::Screen => 3,
+            Scenario::Throughput | Scenario::Latency | Scenario::Sealed => 5,
+        };
+        match scenario {
+            // A second time would find the same routes stalled.
+            Scenario::Stalled => default,
+            _ => self.rounds.unwrap_or(default),
+        }
+    }
+
+    fn sizes(&self) -> Sizes {
+        let sizes = if self.quick {
+            Sizes::QUICK
+        } else {
+            Sizes::FULL
+        };
+        match self.mb {
+            Some(mb) => sizes.flowing(mb * 1_000_000),
+            None => sizes,
+        }
+    }
+
+    fn scenarios(&self) -> &[Scenario] {
+        if self.scenarios.is_empty() {
+            &Scenario::OF_A_RELAY
+        } else {
+            &self.scenarios
+        }
+    }
 }
 
 /// What can be measured.
@@ -70,15 +127,32 @@ enum Scenario {
     Stalled,
     /// Sealing against the bare cipher, and handshakes
     Sealed,
+    /// Local sessions: what idle ones cost, a list of 200, floods that nobody reads
+    Sessions,
+    /// Echo and a large file through attach, beside tmux and shpool
+    Tmux,
+    /// The terminal model against the bare parser
+    Screen,
 }
 
 impl Scenario {
+    /// What is measured unless something is named: under a minute in all.
+    const OF_A_RELAY: [Self; 4] = [
+        Scenario::Throughput,
+        Scenario::Latency,
+        Scenario::Stalled,
+        Scenario::Sealed,
+    ];
+
     fn name(self) -> &'static str {
         match self {
             Scenario::Throughput => "throughput",
             Scenario::Latency => "latency",
             Scenario::Stalled => "stalled",
             Scenario::Sealed => "sealed",
+            Scenario::Sessions => "sessions",
+            Scenario::Tmux => "tmux",
+            Scenario::Screen => "screen",
         }
     }
 }
@@ -112,17 +186,22 @@ fn main() -> ExitCode {
 async fn run(args: &Args) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let world = Arc::default();
+    let (world, home) = (Arc::default(), Arc::default());
     let measured = tokio::select! {
-        report = Box::pin(measure(args, &world)) => Some(report),
+        report = Box::pin(measure(args, &world, &home)) => Some(report),
         _ = interrupt.recv() => None,
         _ = terminate.recv() => None,
     };
     progress("");
-    let stopped = match world.lock().await.take() {
+    let home = match home.lock().await.take() {
+        Some(home) => home.stop().await,
+        None => Ok(()),
+    };
+    let world = match world.lock().await.take() {
         Some(world) => world.stop().await,
         None => Ok(()),
     };
+    let stopped = home.and(world);
     let Some(report) = measured else {
         stopped?;
         return Ok(ExitCode::from(INTERRUPTED));
@@ -138,57 +217,92 @@ async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Runs the scenarios. A scenario that fails is part of the report; the others go on.
-async fn measure(args: &Args, world: &Arc<Mutex<Option<World>>>) -> Result<Report> {
+async fn measure(
+    args: &Args,
+    world: &Arc<Mutex<Option<World>>>,
+    home: &Arc<Mutex<Option<Home>>>,
+) -> Result<Report> {
     let started = Instant::now();
     let machine = Machine::look();
-    let wanted = if args.scenario.is_empty() {
-        Scenario::value_variants()
-    } else {
-        &args.scenario
-    };
+    let (seconds, sizes) = (args.seconds(), args.sizes());
     let mut reports = Vec::new();
-    for scenario in wanted.iter().copied() {
+    for scenario in args.scenarios().iter().copied() {
         progress(scenario.name());
+        let rounds = args.rounds(scenario);
         let measured = match scenario {
-            Scenario::Sealed => scenarios::sealed::run(args.rounds, args.seconds / 2).await,
+            Scenario::Sealed => scenarios::sealed::run(rounds, seconds / 2).await,
+            Scenario::Screen => scenarios::screen::run(rounds, sizes.stream).await,
+            Scenario::Sessions | Scenario::Tmux => {
+                Box::pin(at_home(scenario, home, rounds, &sizes)).await
+            }
             Scenario::Throughput | Scenario::Latency | Scenario::Stalled => {
-                let mut world = Arc::clone(world).lock_owned().await;
-                if world.is_none() {
-                    progress("starting relay, wing and sessions");
-                    let burst = args.mib << 20;
-                    // In a task, which an interrupt does not stop half-way: whoever wants to
-                    // end the world waits for it, and then finds all that was started.
-                    let begun = tokio::spawn(async move {
-                        let began = world.insert(World::empty(burst)?).begin().await;
-                        began.map(|()| world)
-                    });
-                    world = begun.await.context("the start broke down")??;
-                }
+                let world = begun(world, args.mib()).await?;
                 let world = world.as_ref().context("it was started above")?;
                 match scenario {
-                    Scenario::Throughput => scenarios::throughput::run(world, args.rounds).await,
-                    Scenario::Latency => {
-                        scenarios::latency::run(world, args.rounds, args.seconds).await
-                    }
-                    Scenario::Stalled | Scenario::Sealed => {
-                        scenarios::stalled::run(world, args.seconds).await
-                    }
+                    Scenario::Throughput => scenarios::throughput::run(world, rounds).await,
+                    Scenario::Latency => scenarios::latency::run(world, rounds, seconds).await,
+                    _ => scenarios::stalled::run(world, seconds).await,
                 }
             }
         };
-        reports.push(ScenarioReport::new(scenario.name(), measured));
+        reports.push(ScenarioReport::new(scenario.name(), rounds, measured));
     }
     Ok(Report {
         version: 1,
         machine: machine.after(),
         settings: Settings {
-            rounds: args.rounds,
-            mib: args.mib,
-            seconds: args.seconds.as_secs_f64(),
+            mib: args.mib(),
+            seconds: seconds.as_secs_f64(),
+            sizes,
         },
         elapsed_seconds: started.elapsed().as_secs_f64(),
         scenarios: reports,
     })
+}
+
+/// The relay and all that belongs to it, which is started if it is not there yet.
+async fn begun(
+    world: &Arc<Mutex<Option<World>>>,
+    mib: u64,
+) -> Result<OwnedMutexGuard<Option<World>>> {
+    let mut world = Arc::clone(world).lock_owned().await;
+    if world.is_some() {
+        return Ok(world);
+    }
+    progress("starting relay, wing and sessions");
+    // In a task, which an interrupt does not stop half-way: whoever wants to end the world
+    // waits for it, and then finds all that was started.
+    let begun = tokio::spawn(async move {
+        let began = world.insert(World::empty(mib << 20)?).begin().await;
+        began.map(|()| world)
+    });
+    begun.await.context("the start broke down")?
+}
+
+/// Measures local sessions in a home of their own, which is gone afterwards.
+async fn at_home(
+    scenario: Scenario,
+    slot: &Arc<Mutex<Option<Home>>>,
+    rounds: u32,
+    sizes: &Sizes,
+) -> Result<Series> {
+    let mut slot = Arc::clone(slot).lock_owned().await;
+    let home = slot.insert(Home::open().await?);
+    let measured = if scenario == Scenario::Tmux {
+        scenarios::tmux::run(home, rounds, sizes).await
+    } else {
+        scenarios::sessions::run(home, rounds, sizes).await
+    };
+    progress("ending the sessions");
+    // In a task, which an interrupt does not stop half-way, as when a world begins.
+    let stopped = tokio::spawn(async move {
+        match slot.take() {
+            Some(home) => home.stop().await,
+            None => Ok(()),
+        }
+    });
+    let stopped = stopped.await.context("the end broke down")?;
+    measured.and_then(|series| stopped.map(|()| series))
 }
 
 fn show(report: &Report, json: bool) -> io::Result<()> {

@@ -1,12 +1,18 @@
-//! The programs that sessions run: one that floods its terminal, one that echoes.
+//! The programs that sessions run: one that floods its terminal, one that echoes, and one
+//! that pours out a stream once.
 //!
-//! Both put the terminal into raw mode first, so that each byte typed comes as it is and
-//! each byte printed goes as it is, and both end with their terminal.
+//! The first two put the terminal into raw mode, so that each byte typed comes as it is and
+//! each byte printed goes as it is; the last leaves it as most programs find it. All end with
+//! their terminal.
 
+use std::fs;
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
+use std::time::Duration;
 
+use clap::ValueEnum;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 
 /// Typed to the flood: print one burst.
@@ -20,6 +26,21 @@ pub(crate) const STOP: u8 = b's';
 
 /// What the flood prints at the end of whatever it was told to print, and never within.
 pub(crate) const END: u8 = b'#';
+
+/// What a stream ends with, and never holds.
+pub(crate) const POURED: &str = "THE-END";
+
+/// The file that lets a stream begin.
+pub(crate) const GO: &str = "go";
+
+/// The file that says that all of a stream is printed.
+pub(crate) const DONE: &str = "done";
+
+/// How often a stream looks whether it may begin: a thousandth of the shortest one that counts.
+const GO_POLL: Duration = Duration::from_millis(5);
+
+/// Characters of a long line.
+const LONG_LINE: usize = 1_000_000;
 
 /// Bytes written at once: what a terminal's reader takes at once.
 const BLOCK: usize = 64 * 1024;
@@ -81,6 +102,60 @@ fn obey(commands: &Receiver<u8>, burst: u64, out: &mut impl Write) -> io::Result
     Ok(())
 }
 
+/// A stream that a program pours out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stream {
+    /// Lines of one letter, as `yes` prints them
+    Yes,
+    /// Lines of a million letters
+    Long,
+}
+
+impl Stream {
+    /// Its name in commands and figures.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Stream::Yes => "yes",
+            Stream::Long => "long",
+        }
+    }
+
+    /// A piece of it, which may stand behind itself.
+    fn piece(self) -> Vec<u8> {
+        match self {
+            Stream::Yes => b"y\n".repeat(BLOCK / 2),
+            Stream::Long => {
+                let letters = (b'a'..=b'z').cycle().take(LONG_LINE);
+                letters.chain([b'\n']).collect()
+            }
+        }
+    }
+}
+
+/// Waits for [`GO`] in a folder, prints so many bytes and [`POURED`], makes [`DONE`], and
+/// waits for the end of its terminal.
+pub(crate) fn pour(stream: Stream, bytes: u64, folder: &Path) -> io::Result<()> {
+    while !folder.join(GO).exists() {
+        thread::sleep(GO_POLL);
+    }
+    pour_out(stream, bytes, &mut io::stdout().lock())?;
+    fs::write(folder.join(DONE), "")?;
+    while io::stdin().lock().read(&mut [0; 4096])? > 0 {}
+    Ok(())
+}
+
+fn pour_out(stream: Stream, bytes: u64, out: &mut impl Write) -> io::Result<()> {
+    let piece = stream.piece();
+    let mut left = bytes;
+    while left > 0 {
+        let n = left.min(piece.len() as u64) as usize;
+        out.write_all(&piece[..n])?;
+        left -= n as u64;
+    }
+    write!(out, "\n{POURED}\n")?;
+    out.flush()
+}
+
 /// Lines of numbers, as a build or a log prints them.
 fn text() -> Vec<u8> {
     let mut text = Vec::with_capacity(BLOCK + 128);
@@ -134,5 +209,27 @@ mod tests {
 
         assert_eq!(out.iter().filter(|b| **b == END).count(), 2);
         assert_eq!(out.last(), Some(&END));
+    }
+    #[test]
+    fn a_stream_has_its_size_and_one_end() {
+        for stream in [Stream::Yes, Stream::Long] {
+            for size in [0, 1, 3_000_001] {
+                let mut out = Vec::new();
+                pour_out(stream, size, &mut out).unwrap();
+
+                let text = String::from_utf8(out).unwrap();
+                let end = format!("\n{POURED}\n");
+                assert_eq!(text.find(&end), Some(size as usize), "{stream:?}");
+                assert_eq!(text.len(), size as usize + end.len(), "{stream:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn streams_are_named_as_they_are_chosen() {
+        for stream in Stream::value_variants() {
+            let value = stream.to_possible_value().unwrap();
+            assert_eq!(value.get_name(), stream.name());
+        }
     }
 }

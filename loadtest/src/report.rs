@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::machine::Machine;
+use crate::scenarios::Sizes;
 
 /// All that a run found.
 #[derive(Debug, Serialize)]
@@ -26,18 +27,21 @@ pub(crate) struct Report {
 /// How a run was asked for.
 #[derive(Debug, Serialize)]
 pub(crate) struct Settings {
-    pub(crate) rounds: u32,
     pub(crate) mib: u64,
     pub(crate) seconds: f64,
+    pub(crate) sizes: Sizes,
 }
 
 /// What one scenario found, or why it did not.
 #[derive(Debug, Serialize)]
 pub(crate) struct ScenarioReport {
     pub(crate) name: &'static str,
+    pub(crate) rounds: u32,
     pub(crate) error: Option<String>,
     pub(crate) measures: Vec<Measure>,
     pub(crate) ratios: Vec<Ratio>,
+    /// What was skipped and why, and what a reader must know.
+    pub(crate) notes: Vec<String>,
 }
 
 /// One number, over all rounds.
@@ -72,6 +76,7 @@ pub(crate) struct Spread {
 pub(crate) struct Series {
     measures: Vec<(String, &'static str, Vec<f64>)>,
     ratios: Vec<(String, String, String)>,
+    notes: Vec<String>,
 }
 
 impl Series {
@@ -88,6 +93,11 @@ impl Series {
     pub(crate) fn ratio(&mut self, id: &str, of: &str, to: &str) {
         self.ratios
             .push((id.to_owned(), of.to_owned(), to.to_owned()));
+    }
+
+    /// Says what was skipped and why, or what a reader must know.
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
     }
 
     fn values(&self, id: &str) -> &[f64] {
@@ -156,16 +166,18 @@ pub(crate) fn percentile(samples: &mut [Duration], share: f64) -> Option<Duratio
 
 impl ScenarioReport {
     /// A scenario's outcome.
-    pub(crate) fn new(name: &'static str, measured: Result<Series>) -> Self {
+    pub(crate) fn new(name: &'static str, rounds: u32, measured: Result<Series>) -> Self {
         let (series, error) = match measured {
             Ok(series) => (series, None),
             Err(error) => (Series::default(), Some(format!("{error:#}"))),
         };
         Self {
             name,
+            rounds,
             error,
             measures: series.measures(),
             ratios: series.ratios(),
+            notes: series.notes,
         }
     }
 }
@@ -188,14 +200,14 @@ impl Report {
             build,
         } = &self.machine;
         let Settings {
-            rounds,
             mib,
             seconds,
+            sizes: _,
         } = &self.settings;
         let mut out = format!(
             "{cores} cores of {cpu}, Linux {kernel}, load {load_before} before and {load_after} \
-             after, rmem_max {rmem_max}, {build} build\n{rounds} rounds of {mib} MiB and \
-             {seconds} s, {:.0} s in all\n",
+             after, rmem_max {rmem_max}, {build} build\ntransfers of {mib} MiB and series \
+             of {seconds} s, {:.0} s in all\n",
             self.elapsed_seconds
         );
         for scenario in &self.scenarios {
@@ -213,7 +225,10 @@ impl ScenarioReport {
             "least".into(),
             "most".into(),
         ]];
-        rows[0][0] = self.name.to_owned();
+        rows[0][0] = match self.rounds {
+            1 => format!("{}, 1 round", self.name),
+            rounds => format!("{}, {rounds} rounds", self.name),
+        };
         for Measure { id, unit, spread } in &self.measures {
             rows.push(row(&format!("{id}, {unit}"), *spread));
         }
@@ -240,6 +255,12 @@ impl ScenarioReport {
                 }
                 out.push('\n');
             }
+        }
+        if !self.notes.is_empty() {
+            out.push('\n');
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "- {note}");
         }
         if let Some(error) = &self.error {
             let _ = writeln!(out, "\n{} failed: {error}", self.name);
@@ -314,7 +335,7 @@ mod tests {
         series.ratio("void", "ours", "nothing");
         series.ratio("missing", "ours", "unknown");
 
-        let report = ScenarioReport::new("x", Ok(series));
+        let report = ScenarioReport::new("x", 3, Ok(series));
 
         assert_eq!(report.ratios.len(), 1, "{:?}", report.ratios);
         assert_eq!(
@@ -334,14 +355,14 @@ mod tests {
             version: 1,
             machine: Machine::look(),
             settings: Settings {
-                rounds: 1,
                 mib: 1,
                 seconds: 1.0,
+                sizes: Sizes::QUICK,
             },
             elapsed_seconds: 1.0,
             scenarios: vec![
-                ScenarioReport::new("good", Ok(Series::default())),
-                ScenarioReport::new("bad", Err(anyhow::anyhow!("no echo"))),
+                ScenarioReport::new("good", 1, Ok(Series::default())),
+                ScenarioReport::new("bad", 1, Err(anyhow::anyhow!("no echo"))),
             ],
         };
 
@@ -354,17 +375,20 @@ mod tests {
         let mut series = Series::default();
         series.enter("a", "MB/s", 1234.0);
         series.enter("longer name", "us", 0.5);
+        series.note("nothing else was there".to_owned());
         let mut out = String::new();
 
-        ScenarioReport::new("x", Ok(series)).write_table(&mut out);
+        ScenarioReport::new("x", 1, Ok(series)).write_table(&mut out);
 
         assert_eq!(
             out,
             "\n\
-             | x               | median | least |  most |\n\
+             | x, 1 round      | median | least |  most |\n\
              |-----------------|-------:|------:|------:|\n\
              | a, MB/s         |   1234 |  1234 |  1234 |\n\
-             | longer name, us |  0.500 | 0.500 | 0.500 |\n"
+             | longer name, us |  0.500 | 0.500 | 0.500 |\n\
+             \n\
+             - nothing else was there\n"
         );
     }
 }

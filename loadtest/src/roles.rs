@@ -8,11 +8,15 @@
 //! | `__wing` | a wing's daemon |
 //! | `__peer` | the other end of the raw baselines |
 //! | `__splice` | a TCP relay in the kernel |
+//! | `__keeper` | who ends a home's sessions when this program is gone |
+//! | `__tty` | a command on a terminal of its own |
+//! | `__pour` | a program that prints a stream once |
+//! | `__model` | a terminal model, alone in a process |
 //!
 //! A role that serves says `ready` with its address on its standard output and ends with its
 //! standard input, so that none outlives the run, however that ends.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -20,7 +24,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -36,7 +41,7 @@ use wt_wing::login::login_of;
 use wt_wing::profile::Profile;
 use wt_wing::sessions::EGG_COMMAND;
 
-use crate::{baseline, programs};
+use crate::{baseline, home, programs, pty, scenarios};
 
 pub(crate) const FLOOD: &str = "__flood";
 pub(crate) const ECHO: &str = "__echo";
@@ -44,6 +49,10 @@ pub(crate) const RELAY: &str = "__relay";
 pub(crate) const WING: &str = "__wing";
 pub(crate) const PEER: &str = "__peer";
 pub(crate) const SPLICE: &str = "__splice";
+pub(crate) const KEEPER: &str = "__keeper";
+pub(crate) const TTY: &str = "__tty";
+pub(crate) const POUR: &str = "__pour";
+pub(crate) const MODEL: &str = "__model";
 
 /// What a role that serves says, once, in JSON on one line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -88,6 +97,12 @@ pub(crate) fn dispatch(arguments: &[OsString]) -> Option<i32> {
             .parse()
             .context("an address is missing")
             .and_then(splice),
+        KEEPER => path().and_then(|root| serve(keeper(root))),
+        TTY => argument
+            .context("a terminal is missing")
+            .and_then(|tty| pty::become_command(tty, &arguments[3..])),
+        POUR => pour(&arguments[2..]),
+        MODEL => model(&arguments[2..]),
         _ => return None,
     };
     Some(match outcome {
@@ -163,6 +178,44 @@ async fn peer(root: &Path) -> Result<()> {
         served = peer.serve() => served,
         _ = starter_gone() => Ok(()),
     }
+}
+
+async fn keeper(root: &Path) -> Result<()> {
+    let _ = starter_gone().await;
+    home::end(root).await
+}
+
+fn pour(arguments: &[OsString]) -> Result<()> {
+    let [stream, bytes, folder] = arguments else {
+        bail!("a stream, a number of bytes and a folder are wanted");
+    };
+    let stream = variant(stream)?;
+    let bytes = number(bytes)?;
+    Ok(programs::pour(stream, bytes, Path::new(folder))?)
+}
+
+fn model(arguments: &[OsString]) -> Result<()> {
+    let [corpus, bytes] = arguments else {
+        bail!("a corpus and a number of bytes are wanted");
+    };
+    let (corpus, bytes) = (variant(corpus)?, number(bytes)?);
+    // It computes for seconds without looking at anything.
+    thread::spawn(|| {
+        wait_for_end_of_stdin();
+        std::process::exit(1);
+    });
+    let fed = scenarios::screen::feed(corpus, bytes)?;
+    Ok(serde_json::to_writer(io::stdout().lock(), &fed)?)
+}
+
+fn variant<T: ValueEnum>(text: &OsStr) -> Result<T> {
+    let text = text.to_str().unwrap_or_default();
+    T::from_str(text, false).map_err(|e| anyhow!("{text:?} is no known name: {e}"))
+}
+
+fn number(text: &OsStr) -> Result<u64> {
+    let text = text.to_str().unwrap_or_default();
+    text.parse().context("a number of bytes is missing")
 }
 
 /// Threads that copy; the process is over when the starter is gone.
