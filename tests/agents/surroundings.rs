@@ -22,7 +22,7 @@ fn attach(ada: &Profile, name: &str, more: &[(&str, &str)]) -> Terminal {
     let mut env = ada.environment();
     env.extend(more.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())));
     let argv = [program.as_os_str(), "attach".as_ref(), name.as_ref()];
-    Terminal::spawn(&argv, &env, &ada.home(), Size::new(100, 30))
+    Terminal::spawn(&argv, &env, &ada.work(), Size::new(100, 30))
 }
 
 #[test]

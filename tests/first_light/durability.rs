@@ -87,12 +87,13 @@ fn a_session_is_left_and_gives_its_screen_back() {
         "work",
         r#"printf '\033[2J\033[H'; printf 'first\r\n\033[1mbold\033[0m\r\n\033[5;9Hhere'; read x"#,
     );
-    client.wait_for_screen("here");
+    // Not a word of the notes that a start may print.
+    client.wait_for_screen("        here");
     let before = client.screen();
 
     client.detach();
     let again = ben_attaches(&world, "work");
-    again.wait_for_screen("here");
+    again.wait_for_screen("        here");
 
     assert_eq!(again.screen()[..6], before[..6]);
     again.detach();
@@ -121,7 +122,7 @@ fn detach_leaves_the_outer_terminal_as_it_was() {
     let outer = Terminal::spawn(
         &["/bin/sh".as_ref()],
         &world.ada.environment(),
-        &world.ada.home(),
+        &world.ada.work(),
         Size::new(100, 30),
     );
     let wt = wt_tests::process::program("wt");

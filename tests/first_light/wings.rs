@@ -103,7 +103,7 @@ fn nobody_enters_before_the_approval_and_the_approved_do() {
         "terminal", "--wing", LABEL, "--name", "work", "--", "sleep", "600",
     ]);
     assert_eq!(started["session"]["name"], "work");
-    assert_eq!(started["session"]["isolation"], "none");
+    assert_eq!(started["session"]["isolation"], "namespace");
     assert_eq!(world.ada.session("work").unwrap()["status"], "running");
 }
 

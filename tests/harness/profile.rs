@@ -47,7 +47,11 @@ impl Profile {
             .rand_bytes(6)
             .tempdir_in("/tmp")
             .expect("/tmp can hold a directory");
-        std::fs::create_dir(root.path().join("home")).expect("a fresh directory can hold another");
+        let home = root.path().join("home");
+        std::fs::create_dir_all(home.join("work")).expect("a fresh directory can hold others");
+        // A login shell reads it; variables like this one are not passed into a session.
+        std::fs::write(home.join(".profile"), "PS1='ready$ '\n")
+            .expect("a fresh directory can hold a file");
         Self {
             name: name.to_owned(),
             root,
@@ -75,6 +79,26 @@ impl Profile {
     /// The home directory.
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
+    }
+
+    /// The directory that commands are run in.
+    pub fn work(&self) -> PathBuf {
+        self.home().join("work")
+    }
+
+    /// The process that holds a session.
+    ///
+    /// # Panics
+    /// When there is no such session.
+    #[track_caller]
+    pub fn supervisor(&self, session: &str) -> u32 {
+        let record = self.session(session).expect("there is such a session");
+        let id = record["id"].as_str().expect("a session has an id");
+        let meta = std::fs::read(self.dir().join("eggs").join(id).join("meta.json"))
+            .expect("a session has a record");
+        let meta: Value = serde_json::from_slice(&meta).expect("records are JSON");
+        let pid = meta["egg_pid"].as_u64().expect("a session has a supervisor");
+        u32::try_from(pid).expect("a process id fits")
     }
 
     /// A directory for the test's own files, outside the profile.
@@ -110,7 +134,7 @@ impl Profile {
         command
             .env_clear()
             .envs(self.environment())
-            .current_dir(self.home())
+            .current_dir(self.work())
             .stdin(Stdio::null());
         command
     }

@@ -56,7 +56,8 @@ impl Size {
     }
 
     fn model(self) -> TermSize {
-        TermSize::new(usize::from(self.cols), usize::from(self.rows))
+        // The emulator has no size of nothing.
+        TermSize::new(usize::from(self.cols.max(1)), usize::from(self.rows.max(1)))
     }
 }
 
@@ -262,6 +263,13 @@ impl Terminal {
         paint(&self.shared.lock()).rows
     }
 
+    /// What the user finds by scrolling up, and then the screen: rows without blanks at their
+    /// ends.
+    pub fn history(&self) -> Vec<String> {
+        let painted = paint(&self.shared.lock());
+        [painted.history, painted.rows].concat()
+    }
+
     /// Whether the user sees the alternate screen.
     pub fn is_on_alternate_screen(&self) -> bool {
         paint(&self.shared.lock()).alternate
@@ -444,6 +452,7 @@ fn read_all(mut reader: Box<dyn Read + Send>, shared: &Shared) {
 }
 
 struct Painted {
+    history: Vec<String>,
     rows: Vec<String>,
     alternate: bool,
 }
@@ -461,23 +470,25 @@ fn paint(state: &State) -> Painted {
         term.resize(size.model());
         parser.advance(&mut term, &state.output[*from..to]);
     }
-    let rows = (0..term.screen_lines())
-        .map(|row| {
-            let line = Line(i32::try_from(row).unwrap_or(i32::MAX));
-            let mut text = String::new();
-            for column in 0..term.columns() {
-                let cell = &term.grid()[line][Column(column)];
-                if !cell
-                    .flags
-                    .intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER)
-                {
-                    text.push(cell.c);
-                }
+    let row = |row: i32| {
+        let line = Line(row);
+        let mut text = String::new();
+        for column in 0..term.columns() {
+            let cell = &term.grid()[line][Column(column)];
+            if !cell
+                .flags
+                .intersects(Flags::WIDE_CHAR_SPACER | Flags::LEADING_WIDE_CHAR_SPACER)
+            {
+                text.push(cell.c);
             }
-            text.trim_end().to_owned()
-        })
-        .collect();
+        }
+        text.trim_end().to_owned()
+    };
+    let count = |lines: usize| i32::try_from(lines).unwrap_or(i32::MAX);
+    let rows = (0..count(term.screen_lines())).map(row).collect();
+    let history = (-count(term.grid().history_size())..0).map(row).collect();
     Painted {
+        history,
         rows,
         alternate: term.mode().contains(TermMode::ALT_SCREEN),
     }

@@ -5,9 +5,12 @@ use wt_tests::{Profile, World, process};
 
 use super::start;
 
+/// A session can reach its profile only where nothing holds it.
+const UNHELD: &str = "--unsandboxed";
+
 /// A shell in a session, in which `wt` is this build and its profile this one.
 fn shell(ada: &Profile, name: &str) -> wt_tests::Terminal {
-    let terminal = ada.terminal(&["terminal", "--name", name, "--", "/bin/sh"]);
+    let terminal = ada.terminal(&["terminal", UNHELD, "--name", name, "--", "/bin/sh"]);
     terminal.wait_for("ready$");
     let folder = process::program("wt")
         .parent()
@@ -39,7 +42,7 @@ fn a_session_is_not_shown_inside_itself() {
 #[test]
 fn another_session_is_shown_inside_only_when_the_variable_is_unset_and_a_loop_is_named() {
     let ada = Profile::new("ada");
-    start(&ada, &[], "inner", "exec /bin/sh");
+    start(&ada, &[UNHELD], "inner", "exec /bin/sh");
     let outer = shell(&ada, "outer");
     outer.line("wt attach inner; echo attach=$?");
     outer.wait_for("this terminal is in the session outer: inner would be shown inside it");
@@ -63,6 +66,36 @@ fn another_session_is_shown_inside_only_when_the_variable_is_unset_and_a_loop_is
         ada.dir().display()
     ));
 
+    outer.wait_for("outer shows inner shows outer");
+    outer.wait_for("loop=1");
+    outer.send(b"\x01q");
+    outer.wait_for("[detached from inner]");
+}
+
+#[test]
+fn a_session_is_not_shown_in_itself_through_a_relay() {
+    let world = World::roost();
+    start(&world.ada, &[UNHELD], "inner", "exec /bin/sh");
+    let outer = shell(&world.ada, "outer");
+    outer.line(&format!("wt attach outer --wing {LABEL}; echo same=$?"));
+    outer.wait_for("outer would show outer");
+    outer.wait_for("same=1");
+
+    let way = format!("--wing {LABEL}");
+    outer.line(&format!(
+        "unset WINGTHING_SESSION; wt attach --prefix C-a inner {way}"
+    ));
+    outer.line("echo inside=$WINGTHING_SESSION_NAME");
+    outer.wait_for("inside=inner");
+    let folder = process::program("wt")
+        .parent()
+        .unwrap()
+        .display()
+        .to_string();
+    outer.line(&format!(
+        "WINGTHING_DIR={} {folder}/wt attach outer {way}; echo loop=$?",
+        world.ada.dir().display()
+    ));
     outer.wait_for("outer shows inner shows outer");
     outer.wait_for("loop=1");
     outer.send(b"\x01q");

@@ -8,18 +8,12 @@ use wt_tests::process::{parent, signal};
 
 use super::start;
 
-/// The supervisor of a session.
-fn egg(ada: &Profile, name: &str) -> u32 {
-    let program = ada.session(name).unwrap()["pid"].as_u64().unwrap();
-    parent(u32::try_from(program).unwrap()).unwrap()
-}
-
 #[test]
 fn a_stopped_session_is_listed_as_frozen_and_holds_up_nobody() {
     let ada = Profile::new("ada");
     start(&ada, &[], "stuck", "sleep 600");
     start(&ada, &[], "fine", "sleep 600");
-    let stuck = egg(&ada, "stuck");
+    let stuck = ada.supervisor("stuck");
     signal(stuck, Signal::SIGSTOP);
 
     let list = ada.wt_json(&["session", "ps"]);
@@ -43,7 +37,7 @@ fn a_stopped_session_can_be_ended() {
     let ada = Profile::new("ada");
     let session = start(&ada, &[], "stuck", "sleep 600");
     let program = u32::try_from(session["pid"].as_u64().unwrap()).unwrap();
-    signal(egg(&ada, "stuck"), Signal::SIGSTOP);
+    signal(ada.supervisor("stuck"), Signal::SIGSTOP);
 
     ada.wt(&["session", "kill", "stuck"]).ok();
 

@@ -8,6 +8,7 @@ mod hygiene;
 mod pick;
 mod play;
 mod scripts;
+mod terminal;
 mod watch;
 
 use serde_json::Value;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)]
 
+mod commands;
 mod host;
 
 use std::ffi::OsStr;
@@ -257,7 +258,7 @@ fn a_stopped_ssh_does_not_keep_who_leaves() {
     let terminal = Terminal::spawn(
         &argv,
         &host.ben.environment(),
-        &host.ben.home(),
+        &host.ben.work(),
         Size::new(100, 30),
     );
     terminal.wait_for("up");

@@ -15,6 +15,7 @@ mod compare;
 mod differences;
 mod oracle;
 mod streams;
+mod widths;
 
 use std::path::Path;
 

@@ -1,9 +1,7 @@
 //! The wing's own list of clients, under its lock.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use wt_crypto::{Admission, Entry, Role, Source};
+use wt_crypto::{Admission, CLI_LIFETIME_MS, Entry, Role, Waiting};
+use wt_protocol::access::{Allow, Change, ClientKind, Terms};
 use wt_protocol::keys::{ClientKey, DeviceKey};
 
 use crate::error::{Error, ErrorCode};
@@ -12,9 +10,6 @@ use crate::profile::{Profile, damaged};
 
 /// The file's name in the profile.
 pub const FILE: &str = "clients.json";
-
-/// How long a command line is admitted.
-const CLI_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Reads the list; a missing file is an empty one.
 ///
@@ -40,25 +35,28 @@ pub fn admit(
 ) -> Result<Entry, Error> {
     let _lock = profile.lock(FILE)?;
     let mut list = read(profile)?;
-    let now = now_ms();
-    let entry = Entry {
+    let allow = Allow {
         client,
         device,
-        name: printable(name),
-        source: Source::Local,
-        role,
-        paths: Vec::new(),
-        added_at_ms: now,
-        expires_at_ms: Some(now + CLI_LIFETIME.as_millis() as u64),
+        name: name.to_owned(),
+        kind: ClientKind::Cli,
+        user: None,
+        terms: Terms {
+            role,
+            paths: Vec::new(),
+            expires_at_ms: None,
+        },
         hardware: false,
-        unknown: BTreeMap::default().into_iter().collect(),
     };
-    list.add(entry.clone()).map_err(|e| {
-        Error::new(
-            ErrorCode::Refused,
-            format!("the client {client} cannot be admitted: {e}"),
-        )
-    })?;
+    list.apply(&Change::Allow(allow), &mut Waiting::default(), now_ms())
+        .map_err(|e| {
+            Error::new(
+                ErrorCode::Refused,
+                format!("the client {client} cannot be admitted: {e}"),
+            )
+        })?;
+    let entry = list.get(&client).cloned();
+    let entry = entry.expect("what was just allowed is on the list");
     profile.write_state(FILE, &list.to_json())?;
     Ok(entry)
 }
@@ -69,7 +67,7 @@ pub fn admit(
 /// As [`admit`].
 pub fn admit_own(profile: &Profile) -> Result<(), Error> {
     let client = profile.client_secret()?.public();
-    let soon = now_ms() + (CLI_LIFETIME / 2).as_millis() as u64;
+    let soon = now_ms() + CLI_LIFETIME_MS / 2;
     let is_there = read(profile)?
         .get(&client)
         .is_some_and(|entry| entry.expires_at_ms.is_none_or(|at| at > soon));
@@ -78,12 +76,4 @@ pub fn admit_own(profile: &Profile) -> Result<(), Error> {
         admit(profile, client, Some(device), "this profile", Role::Owner)?;
     }
     Ok(())
-}
-
-/// A name without control characters: it came from another machine and is shown in lists.
-fn printable(name: &str) -> String {
-    name.chars()
-        .filter(|c| !c.is_control())
-        .take(wt_protocol::limits::MAX_NAME)
-        .collect()
 }

@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wt_crypto::Fill;
 use wt_egg::EggClient;
 use wt_egg::wire::{MessageReader, MessageWriter};
@@ -30,6 +31,10 @@ use crate::sessions::Sessions;
 /// Input that is held for a session, in bytes: the largest paste that people make. Beyond
 /// it the terminal itself holds what is typed.
 const MAX_HELD_INPUT: usize = 8 << 20;
+
+/// How long input is held for a link that is lost. A user who gets no answer goes on to
+/// other things, and keys that arrive after that would hit what nobody meant.
+const HOLD_FOR: Duration = Duration::from_secs(60);
 
 /// Waits between tries to come back.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -88,6 +93,8 @@ pub enum Event {
         id: String,
         /// Whether this terminal may type.
         writer: bool,
+        /// The session's size.
+        size: Winsize,
         /// Bytes of output that are not shown, when there are any.
         skipped: Option<u64>,
         /// Input that was typed and must not be sent again, when there is any.
@@ -99,6 +106,12 @@ pub enum Event {
     Output(Vec<u8>),
     /// Whether this terminal may type.
     Writer(bool),
+    /// The session has this size.
+    Resized(Winsize),
+    /// Input that was typed and will not reach the session: the link was lost for too long,
+    /// or the user left before the session took it. More input is refused the same way until
+    /// the link is back.
+    Refused(Vec<u8>),
     /// The link is lost; it is being tried again.
     LinkLost,
     /// The link is back.
@@ -120,7 +133,8 @@ pub enum End {
 
 /// Attaches until the user leaves or the session ends; comes back by itself after cuts.
 ///
-/// Events go out in order and wait for whoever takes them.
+/// Events go out in order and wait for whoever takes them. Commands wait while the session
+/// takes no input; `leave` is heard all the same, and leaves at once.
 ///
 /// # Errors
 /// That there is no such session, or that it or its wing refuses.
@@ -128,6 +142,7 @@ pub async fn run(
     target: Target,
     options: Options,
     mut commands: mpsc::Receiver<Command>,
+    leave: Arc<Notify>,
     events: mpsc::Sender<Event>,
 ) -> Result<End, Error> {
     let mut place = Place::new(AttachmentId::from_bytes(wt_crypto::random()));
@@ -141,11 +156,13 @@ pub async fn run(
             loop {
                 tokio::select! {
                     opened = &mut opening => break opened,
-                    command = commands.recv(), if lost_at.is_some() => {
-                        if !take_offline(&mut place, &mut options, command) {
+                    command = commands.recv(), if lost_at.is_some() && place.has_room() => {
+                        if !take_offline(&mut place, &mut options, command, &events).await {
                             return Ok(End::Detached);
                         }
                     }
+                    () = given_up(&place, lost_at) => give_up(&mut place, &events).await,
+                    () = leave.notified() => return Ok(leave_offline(&mut place, &events)),
                 }
             }
         };
@@ -161,6 +178,7 @@ pub async fn run(
                     &mut place,
                     &mut options,
                     &mut commands,
+                    &leave,
                     &events,
                 )
                 .await?
@@ -200,24 +218,67 @@ pub async fn run(
         loop {
             tokio::select! {
                 () = &mut waiting => break,
-                command = commands.recv() => {
-                    if !take_offline(&mut place, &mut options, command) {
+                command = commands.recv(), if place.has_room() => {
+                    if !take_offline(&mut place, &mut options, command, &events).await {
                         return Ok(End::Detached);
                     }
                 }
+                () = given_up(&place, lost_at) => give_up(&mut place, &events).await,
+                () = leave.notified() => return Ok(leave_offline(&mut place, &events)),
             }
         }
     }
 }
 
 /// Takes a command while there is no link. False when the user leaves.
-fn take_offline(place: &mut Place, options: &mut Options, command: Option<Command>) -> bool {
+async fn take_offline(
+    place: &mut Place,
+    options: &mut Options,
+    command: Option<Command>,
+    events: &mpsc::Sender<Event>,
+) -> bool {
     match command {
+        Some(Command::Input(bytes)) if place.refuses => refuse(bytes, events).await,
         Some(Command::Input(bytes)) => place.typed(&bytes),
         Some(Command::Resize(size)) => options.size = size,
-        Some(Command::Detach) | None => return false,
+        Some(Command::Detach) | None => {
+            leave_offline(place, events);
+            return false;
+        }
     }
     true
+}
+
+/// Waits until the link was lost for as long as input is held.
+async fn given_up(place: &Place, lost_at: Option<Instant>) {
+    match lost_at {
+        Some(lost_at) if !place.refuses => sleep_until(lost_at + HOLD_FOR).await,
+        _ => std::future::pending().await,
+    }
+}
+
+async fn give_up(place: &mut Place, events: &mpsc::Sender<Event>) {
+    let held = place.give_up(AttachmentId::from_bytes(wt_crypto::random()));
+    refuse(held, events).await;
+}
+
+fn leave_offline(place: &mut Place, events: &mpsc::Sender<Event>) -> End {
+    tell_unsent(place.held.drain(..).collect(), events);
+    End::Detached
+}
+
+/// Tells of input that will not reach the session. Whoever takes no events is gone.
+async fn refuse(bytes: Vec<u8>, events: &mpsc::Sender<Event>) {
+    if !bytes.is_empty() {
+        let _ = events.send(Event::Refused(bytes)).await;
+    }
+}
+
+/// As [`refuse`], without waiting: whoever leaves is to be gone soon.
+fn tell_unsent(bytes: Vec<u8>, events: &mpsc::Sender<Event>) {
+    if !bytes.is_empty() {
+        let _ = events.try_send(Event::Refused(bytes));
+    }
 }
 
 enum Conversation {
@@ -232,6 +293,7 @@ async fn converse(
     place: &mut Place,
     options: &mut Options,
     commands: &mut mpsc::Receiver<Command>,
+    leave: &Notify,
     events: &mpsc::Sender<Event>,
 ) -> Result<Conversation, Error> {
     let (mut incoming, mut outgoing) = stream.split();
@@ -301,8 +363,13 @@ async fn converse(
                 Some(Command::Input(bytes)) => place.typed(&bytes),
                 Some(Command::Resize(size)) => options.size = size,
                 Some(Command::Detach) | None => {
+                    tell_unsent(place.unsent(), events);
                     return Ok(Conversation::Over(goodbye(incoming, outgoing).await));
                 }
+            },
+            () = leave.notified() => {
+                tell_unsent(place.unsent(), events);
+                return Ok(Conversation::Over(goodbye(incoming, outgoing).await));
             }
         }
     }
@@ -325,7 +392,16 @@ struct Place {
     snapshot: Vec<u8>,
     /// Whether this attachment only watches: what it types goes nowhere.
     watches: bool,
+    /// Whether the next stream is the first one of an attachment that the session has not
+    /// seen: what is under way on the one before may still arrive there, and counts for
+    /// nothing here.
+    starts_anew: bool,
+    /// Whether input is refused because the link was lost for too long.
+    refuses: bool,
 }
+
+const PASTE_START: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// Largest snapshot that is put together, in bytes: 2,000 lines of the widest terminal
 /// with every cell in a colour of its own.
@@ -349,6 +425,8 @@ impl Place {
             have: 0,
             snapshot: Vec::new(),
             watches: false,
+            starts_anew: false,
+            refuses: false,
         }
     }
 
@@ -360,6 +438,31 @@ impl Place {
 
     fn has_room(&self) -> bool {
         self.held.len() < MAX_HELD_INPUT
+    }
+
+    /// Takes back all input that is not known to be applied, and takes no more until the
+    /// session is attached again. None of it is sent later.
+    ///
+    /// A session that has some of it counts on the rest, so it goes on with an attachment of
+    /// another id.
+    fn give_up(&mut self, id: AttachmentId) -> Vec<u8> {
+        self.refuses = true;
+        let held: Vec<u8> = self.held.drain(..).collect();
+        if !held.is_empty() {
+            (self.attachment, self.starts_anew) = (id, true);
+        }
+        // The program that got the start of a paste waits for its end.
+        let (start, end) = (find(&held, PASTE_START), find(&held, PASTE_END));
+        if end.is_some_and(|end| start.is_none_or(|start| end < start)) {
+            self.held.extend(PASTE_END);
+        }
+        held
+    }
+
+    /// Input that was not sent, and will not be.
+    fn unsent(&mut self) -> Vec<u8> {
+        let sent = (self.sent - self.acked) as usize;
+        self.held.drain(sent.min(self.held.len())..).collect()
     }
 
     /// The next piece of input to send, within the window.
@@ -380,7 +483,7 @@ impl Place {
     }
 
     fn resume(&self) -> Option<Resume> {
-        let epoch = self.epoch?;
+        let epoch = self.epoch.filter(|_| !self.starts_anew)?;
         Some(Resume {
             epoch,
             next: self.acked + self.held.len() as u64,
@@ -419,7 +522,7 @@ impl Place {
                     Taken::Event(Event::Output(bytes))
                 })
             }
-            WingMessage::Resized(_) => Ok(Taken::Nothing),
+            WingMessage::Resized(size) => Ok(Taken::Event(Event::Resized(size))),
             WingMessage::Writer(writer) => {
                 self.watches = !writer;
                 Ok(Taken::Event(Event::Writer(writer)))
@@ -427,7 +530,9 @@ impl Place {
             WingMessage::Exited(exit) => Ok(Taken::End(End::Exited(exit))),
             WingMessage::Replaced => Ok(Taken::End(End::Replaced)),
             WingMessage::Refused(failure) => Err(failure.into()),
-            WingMessage::Reply(_) | WingMessage::Event(_) => Err(broken()),
+            WingMessage::Reply(_) | WingMessage::Event(_) | WingMessage::Access(_) => {
+                Err(broken())
+            }
         }
     }
 
@@ -444,6 +549,7 @@ impl Place {
                 undelivered = self.held.drain(..).collect();
             }
         }
+        (self.starts_anew, self.refuses) = (false, false);
         self.epoch = Some(attached.epoch);
         self.acked = attached.applied;
         self.sent = attached.applied;
@@ -458,6 +564,7 @@ impl Place {
             name: attached.name,
             id: attached.session.to_string(),
             writer: attached.writer,
+            size: attached.size,
             skipped,
             undelivered,
         })
@@ -474,6 +581,10 @@ impl Place {
         }
         Ok(())
     }
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
 }
 
 fn broken() -> Error {
@@ -718,6 +829,72 @@ mod tests {
         assert_eq!(place.next_input(), None);
         place.typed(b"y");
         assert_eq!(place.next_input(), Some((0, b"y".to_vec())));
+    }
+
+    #[test]
+    fn input_that_was_held_for_too_long_is_given_back_and_never_sent() {
+        let mut place = place();
+        place.typed(b"rm x");
+        assert!(place.next_input().is_some());
+        place.take(output(100, 1, b"r")).unwrap();
+        place.typed(b"; ls");
+
+        let refused = place.give_up(AttachmentId::from_bytes([3; 16]));
+
+        assert_eq!(refused, b"m x; ls");
+        // The session may have more than it said: a new attachment takes no part in that.
+        assert_eq!(place.attachment, AttachmentId::from_bytes([3; 16]));
+        assert_eq!(place.resume(), None);
+        place.take(attached(History::Fresh, 0, 500)).unwrap();
+        assert!(!place.refuses);
+        assert_eq!(place.next_input(), None);
+        place.typed(b"y");
+        assert_eq!(place.next_input(), Some((0, b"y".to_vec())));
+    }
+
+    #[test]
+    fn with_nothing_held_the_attachment_goes_on_after_any_time() {
+        let mut place = place();
+        place.typed(b"ab");
+        assert!(place.next_input().is_some());
+        place.take(output(100, 2, b"ab")).unwrap();
+        let resume = place.resume();
+
+        assert_eq!(place.give_up(AttachmentId::from_bytes([3; 16])), b"");
+
+        assert!(place.refuses);
+        assert_eq!(place.resume(), resume);
+        assert_eq!(place.attachment, AttachmentId::from_bytes([2; 16]));
+    }
+
+    #[test]
+    fn a_paste_whose_rest_is_refused_is_ended() {
+        let mut place = place();
+        place.typed(b"\x1b[200~half");
+        assert!(place.next_input().is_some());
+        place.take(output(100, 10, b"")).unwrap();
+        place.typed(b" rest\x1b[201~");
+
+        assert_eq!(
+            place.give_up(AttachmentId::from_bytes([3; 16])),
+            b" rest\x1b[201~"
+        );
+
+        place.take(attached(History::Fresh, 0, 500)).unwrap();
+        assert_eq!(place.next_input(), Some((0, PASTE_END.to_vec())));
+        let mut whole = self::place();
+        whole.typed(b"\x1b[200~all\x1b[201~");
+        whole.give_up(AttachmentId::from_bytes([3; 16]));
+        assert_eq!(whole.next_input(), None);
+    }
+
+    #[test]
+    fn input_that_was_not_sent_when_its_user_left_is_told_of() {
+        let mut place = place();
+        place.typed(&vec![7; INPUT_WINDOW as usize + 5]);
+        while place.next_input().is_some() {}
+
+        assert_eq!(place.unsent(), [7; 5]);
     }
 
     #[test]

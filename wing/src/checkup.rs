@@ -12,12 +12,14 @@ use nix::unistd::{AccessFlags, access, geteuid};
 use serde::Serialize;
 use wt_egg::EggDir;
 use wt_protocol::SessionId;
+use wt_protocol::rpc::Failure;
 
 use crate::config::WingConfig;
-use crate::control::{self, LinkState};
+use crate::control::{self, DaemonStatus, LinkState};
 use crate::error::Error;
 use crate::host::Logout;
 use crate::profile::Profile;
+use crate::sessions::OtherVersion;
 use crate::{admission, pins};
 
 /// With less than this on the disk, state files can still be written, and output hardly.
@@ -25,6 +27,13 @@ const SCARCE: u64 = 256 << 20;
 
 /// With less than this on the disk nothing can be relied on.
 const FULL: u64 = 4 << 20;
+
+/// What to do about a daemon of another version.
+const DAEMON_HINT: &str = "to run this version: wt stop, then start it again (sessions go on)";
+
+/// What to do about sessions of another version.
+const SESSIONS_HINT: &str =
+    "they go on and can be attached to; for this version, end them and start them again";
 
 /// How a check went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -79,6 +88,25 @@ impl Check {
         }
     }
 
+    fn of_other_versions(name: &'static str, others: &Result<Vec<OtherVersion>, Failure>) -> Self {
+        match others {
+            Err(failure) => Self::failed(name, failure.clone().into()),
+            Ok(others) if others.is_empty() => Self::ok(name, "none runs another version"),
+            Ok(others) => {
+                let list: Vec<String> = others
+                    .iter()
+                    .map(|one| format!("{} ({})", one.name, one.version))
+                    .collect();
+                let message = format!(
+                    "of other versions than {}: {}",
+                    crate::VERSION,
+                    list.join(", ")
+                );
+                Self::warning(name, message, SESSIONS_HINT)
+            }
+        }
+    }
+
     fn of<T>(name: &'static str, result: Result<T, Error>, well: impl FnOnce(T) -> String) -> Self {
         match result {
             Ok(value) => Self::ok(name, well(value)),
@@ -112,9 +140,52 @@ pub fn profile(profile: &Profile) -> Vec<Check> {
     ]
 }
 
+/// Processes that run another version of the program than this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Skew {
+    /// The daemon's version, when it is another.
+    pub daemon: Option<String>,
+    /// Living sessions of other versions.
+    pub sessions: Vec<OtherVersion>,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// Finds what runs another version than this program; none when nothing does.
+pub fn skew(profile: &Profile, daemon: Option<&DaemonStatus>) -> Option<Skew> {
+    // A folder that cannot be read is told of by whoever lists the sessions.
+    let sessions = profile.sessions().of_other_versions().unwrap_or_default();
+    let daemon = daemon
+        .map(|status| &status.version)
+        .filter(|version| *version != crate::VERSION);
+    let hints = [
+        daemon.map(|_| DAEMON_HINT),
+        (!sessions.is_empty()).then_some(SESSIONS_HINT),
+    ];
+    let hints: Vec<&str> = hints.into_iter().flatten().collect();
+    (!hints.is_empty()).then(|| Skew {
+        daemon: daemon.cloned(),
+        hint: hints.join("; "),
+        sessions,
+    })
+}
+
+/// Checks a profile's living sessions against this program.
+pub fn sessions(profile: &Profile) -> Check {
+    const NAME: &str = "sessions";
+    Check::of_other_versions(NAME, &profile.sessions().of_other_versions())
+}
+
 /// Checks a profile's daemon against this program.
 pub async fn daemon(profile: &Profile) -> Check {
     const NAME: &str = "daemon";
+    if let Ok(Some(host)) = control::elsewhere(profile) {
+        return Check::warning(
+            NAME,
+            format!("it runs on the host {host}, which shares this profile"),
+            "give each host a profile of its own with WINGTHING_DIR",
+        );
+    }
     match control::status(profile).await {
         Err(error) => Check {
             status: Grade::Warning,
@@ -128,7 +199,7 @@ pub async fn daemon(profile: &Profile) -> Check {
                 status.version,
                 crate::VERSION
             ),
-            "to run this version: wt stop && wt start (sessions go on)",
+            DAEMON_HINT,
         ),
         Ok(Some(status)) => match (status.link, status.error) {
             (LinkState::Up, _) => Check::ok(NAME, "running, and its link is up"),
@@ -309,6 +380,22 @@ mod tests {
 
         let long = Profile::at(root.path().join("x".repeat(120)));
         assert_eq!(grade(&profile(&long), "path"), Grade::Failed);
+    }
+
+    #[test]
+    fn sessions_of_another_version_are_named_with_what_to_do() {
+        let other = OtherVersion {
+            id: "abcdefghijkl".parse().unwrap(),
+            name: "work".parse().unwrap(),
+            version: "0.0.9".to_owned(),
+        };
+
+        let check = Check::of_other_versions("sessions", &Ok(vec![other]));
+        assert_eq!(check.status, Grade::Warning);
+        assert!(check.message.ends_with("work (0.0.9)"), "{}", check.message);
+        assert!(check.hint.unwrap().contains("end them"));
+        let none = Check::of_other_versions("sessions", &Ok(Vec::new()));
+        assert_eq!(none.status, Grade::Ok);
     }
 
     #[test]

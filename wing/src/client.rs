@@ -696,7 +696,7 @@ fn known_row(wing: &RosterWing, pins: &Pins) -> WingRow {
 pub fn forget(profile: &Profile, name: &str) -> Result<WingId, Error> {
     pins::update(profile, |pins| {
         pins.forget(name, now_ms())
-            .map(|pin| pin.wing_id().clone())
+            .map(|forgotten| forgotten.wing_id)
             .map_err(|e| unresolved(&e))
     })
 }

@@ -40,6 +40,10 @@ pub struct WingConfig {
     /// `none`. Default: `C-b`.
     #[serde(default)]
     pub prefix: Option<PrefixKey>,
+    /// What sessions may do to the clipboard of the user's terminal: `off`, `copy`, or
+    /// `copy-and-clear`. Default: `copy`.
+    #[serde(default)]
+    pub clipboard: Option<Clipboard>,
     /// Caps.
     #[serde(default)]
     pub limits: Limits,
@@ -92,6 +96,38 @@ impl<'de> Deserialize<'de> for PrefixKey {
         let text = String::deserialize(deserializer)?;
         text.parse()
             .map_err(|e| de::Error::custom(format!("prefix: {e}")))
+    }
+}
+
+/// What the programs of a session may do to the clipboard of a terminal that shows it. No
+/// policy lets them read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clipboard {
+    /// Nothing.
+    Off,
+    /// Copy text.
+    #[default]
+    Copy,
+    /// Copy text, and clear it.
+    CopyAndClear,
+}
+
+/// That a text names no policy for the clipboard.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no policy for the clipboard; these are off, copy and copy-and-clear")]
+pub struct NoClipboard(String);
+
+impl FromStr for Clipboard {
+    type Err = NoClipboard;
+
+    fn from_str(text: &str) -> Result<Self, NoClipboard> {
+        match text {
+            "off" => Ok(Clipboard::Off),
+            "copy" => Ok(Clipboard::Copy),
+            "copy-and-clear" => Ok(Clipboard::CopyAndClear),
+            _ => Err(NoClipboard(text.to_owned())),
+        }
     }
 }
 
@@ -361,6 +397,9 @@ mod tests {
             assert_eq!(config.prefix, Some(key));
             assert_eq!(key.to_string(), text);
         }
+        let clip = WingConfig::parse("clipboard: copy-and-clear").unwrap();
+        assert_eq!(clip.clipboard, Some(Clipboard::CopyAndClear));
+        assert_eq!("copy-and-clear".parse(), Ok(Clipboard::CopyAndClear));
         let limited = WingConfig::parse("limits: {idle: 90m, lifetime: 7d}").unwrap();
         let life = limited.start_terms(vec![]).life;
         assert_eq!(life.idle, Some(Duration::from_secs(5_400)));
@@ -385,6 +424,7 @@ mod tests {
             ("prefix: ctrl-zz", "prefix: \"ctrl-zz\""),
             ("prefix: C-B", "C-B"),
             ("prefix: 3", "prefix"),
+            ("clipboard: read", "read"),
         ] {
             let error = WingConfig::parse(bad).unwrap_err();
             assert!(error.contains(named), "{bad}: {error}");

@@ -23,8 +23,8 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use wt_egg::process;
 use wt_egg::socket::LocalSocket;
+use wt_egg::{Machine, Relation, process};
 use wt_files::Lock;
 use wt_protocol::{WingId, WingLabel};
 
@@ -168,6 +168,9 @@ pub struct Claimed {
 struct Note {
     pid: u32,
     mode: Mode,
+    /// The machine that the process id belongs to; none in notes of older programs.
+    #[serde(default)]
+    machine: Option<Machine>,
 }
 
 /// Claims to be the daemon of a profile; none when there is one already.
@@ -184,6 +187,7 @@ pub fn claim(profile: &Profile, mode: Mode) -> Result<Option<Claimed>, Error> {
     let note = serde_json::to_string(&Note {
         pid: std::process::id(),
         mode,
+        machine: Some(Machine::here().clone()),
     })
     .map_err(Error::failed)?;
     lock.write_note(&note).map_err(|e| {
@@ -243,6 +247,7 @@ pub async fn start(profile: &Profile, mode: Mode) -> Result<(DaemonStatus, bool)
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         if Lock::is_held(&lock_file(profile))? {
+            insist_on_here(profile)?;
             return joined(profile, mode, deadline)
                 .await
                 .map(|status| (status, true));
@@ -423,6 +428,7 @@ pub async fn stop(profile: &Profile) -> Result<Option<u32>, Error> {
     if !Lock::is_held(&lock_file(profile))? {
         return Ok(None);
     }
+    insist_on_here(profile)?;
     let note = note(profile)
         .ok_or_else(|| damaged(&lock_file(profile), &"it does not name the daemon"))?;
     let pid = Pid::from_raw(note.pid as i32);
@@ -441,12 +447,39 @@ pub async fn stop(profile: &Profile) -> Result<Option<u32>, Error> {
     Ok(Some(note.pid))
 }
 
-/// The daemon's status; none when there is no daemon.
+/// The host on which the daemon of a shared profile runs, when that is another machine
+/// than this one.
+///
+/// # Errors
+/// What the system says about the lock file.
+pub fn elsewhere(profile: &Profile) -> Result<Option<String>, Error> {
+    if !Lock::is_held(&lock_file(profile))? {
+        return Ok(None);
+    }
+    let machine = note(profile).and_then(|note| note.machine);
+    let other = machine.filter(|m| m.relation(Machine::here(), true) == Relation::Elsewhere);
+    Ok(other.map(|machine| machine.hostname))
+}
+
+/// Refuses when the daemon is another machine's: its process id means nothing here, and its
+/// socket leads nowhere.
+fn insist_on_here(profile: &Profile) -> Result<(), Error> {
+    let Some(host) = elsewhere(profile)? else {
+        return Ok(());
+    };
+    let message =
+        format!("the daemon of this profile runs on the host {host}, which shares the profile");
+    Err(Error::failed(message).hint(format!(
+        "stop it on {host} first, or give each host a profile of its own with WINGTHING_DIR"
+    )))
+}
+
+/// The daemon's status; none when there is no daemon on this machine.
 ///
 /// # Errors
 /// That there is one and it does not answer.
 pub async fn status(profile: &Profile) -> Result<Option<DaemonStatus>, Error> {
-    if !Lock::is_held(&lock_file(profile))? {
+    if !Lock::is_held(&lock_file(profile))? || elsewhere(profile)?.is_some() {
         return Ok(None);
     }
     let deadline = Instant::now() + STATUS_DEADLINE;
@@ -580,8 +613,42 @@ mod tests {
         let first = claim(&profile, Mode::Wing).unwrap().unwrap();
         assert!(claim(&profile, Mode::Wing).unwrap().is_none());
         assert_eq!(note(&profile).unwrap().pid, std::process::id());
+        assert_eq!(elsewhere(&profile).unwrap(), None);
 
         drop(first);
+        assert!(claim(&profile, Mode::Wing).unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_daemon_of_another_machine_is_neither_asked_nor_ended_nor_joined() {
+        let dir = tempfile::tempdir().unwrap();
+        let profile = Profile::at(dir.path());
+        let mut claimed = claim(&profile, Mode::Wing).unwrap().unwrap();
+        let other = Note {
+            // This very process would be ended if its id were taken as one of here.
+            pid: std::process::id(),
+            mode: Mode::Wing,
+            machine: Some(Machine {
+                hostname: "beta".to_owned(),
+                boot_id: "another boot".to_owned(),
+                ..Machine::here().clone()
+            }),
+        };
+        let note = serde_json::to_string(&other).unwrap();
+        claimed._lock.write_note(&note).unwrap();
+
+        assert_eq!(elsewhere(&profile).unwrap().as_deref(), Some("beta"));
+        assert_eq!(status(&profile).await.unwrap(), None);
+        let stopped = stop(&profile).await.unwrap_err();
+        let started = start(&profile, Mode::Wing).await.unwrap_err();
+
+        for error in [stopped, started] {
+            assert!(error.message.contains("the host beta"), "{error}");
+            assert!(error.hint.unwrap().contains("WINGTHING_DIR"));
+        }
+        // What such a machine left behind blocks nobody.
+        drop(claimed);
+        assert_eq!(elsewhere(&profile).unwrap(), None);
         assert!(claim(&profile, Mode::Wing).unwrap().is_some());
     }
 

@@ -13,6 +13,7 @@ pub mod admission;
 pub mod agents;
 pub mod attach;
 mod backoff;
+pub mod boundary;
 pub mod checkup;
 pub mod client;
 pub mod config;
@@ -32,7 +33,9 @@ mod serve;
 mod service;
 pub mod sessions;
 pub mod stdio;
+pub mod trust;
 mod uplink;
+pub mod why;
 
 pub use error::{Error, ErrorCode};
 pub use uplink::Uplink;

@@ -30,7 +30,7 @@ use crate::sessions::Sessions;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// Largest state file that is read whole, in bytes.
-const MAX_STATE: u64 = 8 << 20;
+pub(crate) const MAX_STATE: u64 = 8 << 20;
 
 /// One profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,6 +208,26 @@ impl Profile {
             ));
         }
         Ok(Some(login))
+    }
+
+    /// Ports of this machine on which wingthing itself listens for this profile: its roost's, as
+    /// far as that is here. No session may reach them.
+    pub fn own_ports(&self) -> Vec<u16> {
+        let Ok(Some(login)) = self.roost() else {
+            return Vec::new();
+        };
+        let origin = login.origin.split("://").last().unwrap_or_default();
+        [origin, &login.quic_addr]
+            .into_iter()
+            .filter_map(|at| {
+                let (host, port) = at.trim_end_matches('/').rsplit_once(':')?;
+                let host = host.trim_matches(['[', ']']);
+                let is_here = host == "localhost"
+                    || host.ends_with(".localhost")
+                    || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+                port.parse().ok().filter(|_| is_here)
+            })
+            .collect()
     }
 
     /// Stores the roost that this profile belongs to.

@@ -133,7 +133,7 @@ impl SealedReader {
             match opened {
                 Opened::Message(message) => return Ok(message),
                 Opened::Close(close) => return Err(SealedEnd::Closed(close)),
-                Opened::Partial | Opened::Rekeyed => {}
+                Opened::Partial | Opened::Rekeyed | Opened::Cover => {}
                 Opened::Ping(bytes) => {
                     // More pings than any honest end sends are not answered.
                     let _ = self.pongs.try_send(bytes);

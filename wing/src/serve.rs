@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use wt_crypto::WingIdentity;
 use wt_crypto::{Answer, Responder, ephemeral_of};
-use wt_crypto::{Decision, Role};
+use wt_crypto::{Asking, Decision, Role, permits};
 use wt_crypto::{Fill, Session};
 use wt_egg::pty::platform;
 use wt_link::{FrameReader, RecvHalf, SendHalf, write_frame};
@@ -234,12 +234,15 @@ impl Serving {
                 return None;
             }
         };
-        match list.decide(self.config().admission(), &client, now_ms()) {
-            Decision::Admitted(entry) => Some(Guest {
+        let asking = Asking::alone(&client);
+        match list.decide(self.config().admission(), &asking, now_ms()) {
+            Decision::Admitted(admitted) => Some(Guest {
                 client,
-                role: entry.role,
+                role: admitted.terms.role,
             }),
-            decision @ (Decision::NeedsPasskey(_)
+            decision @ (Decision::NeedsPasskey
+            | Decision::Unconfirmed
+            | Decision::MayWait
             | Decision::Unknown
             | Decision::Expired
             | Decision::Revoked) => {
@@ -250,14 +253,13 @@ impl Serving {
     }
 
     async fn call(&self, guest: &Guest, call: Call) -> Result<Response, Failure> {
+        if !permits(guest.role, &call.request) {
+            let message = format!("this client is an {} of this wing, which may not do that", guest.role);
+            return Err(Failure::new(FailureKind::Refused, message)
+                .hint("ask the wing's owner for another role"));
+        }
         if !call.request.is_acting() {
             return self.answer(guest, call.request).await;
-        }
-        if guest.role < Role::Operator {
-            return Err(
-                Failure::new(FailureKind::Refused, "this client may only watch")
-                    .hint("ask the wing's owner for another role"),
-            );
         }
         match self.requests.begin(&guest.client, &call.id)? {
             Seen::Done(outcome) => outcome,

@@ -94,7 +94,10 @@ pub(crate) async fn converse(
                 return watch(host, session, from_client, to_client).await;
             }
             Heard::Message(
-                ClientMessage::Input { .. } | ClientMessage::Resize(_) | ClientMessage::Detach,
+                ClientMessage::Input { .. }
+                | ClientMessage::Resize(_)
+                | ClientMessage::Detach
+                | ClientMessage::Access(_),
             )
             | Heard::Nonsense => return Ok(Close::Protocol),
             Heard::Gone => return Ok(Close::Done),
@@ -177,7 +180,10 @@ async fn up(mut from_client: impl Hears, mut to_egg: wire::MessageWriter) -> Res
         match from_client.hear().await? {
             Heard::Gone => return Ok(Close::Done),
             Heard::Message(
-                ClientMessage::Call(_) | ClientMessage::Attach(_) | ClientMessage::Watch { .. },
+                ClientMessage::Call(_)
+                | ClientMessage::Attach(_)
+                | ClientMessage::Watch { .. }
+                | ClientMessage::Access(_),
             )
             | Heard::Nonsense => return Ok(Close::Protocol),
             Heard::Message(message) => {

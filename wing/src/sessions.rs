@@ -17,22 +17,24 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 use wt_egg::backend::Program;
+use wt_egg::boundary::Boundary;
 use wt_egg::dir::DIR_VERSION;
 use wt_egg::log::OutputLog;
 use wt_egg::screen::{Model, ModelLimits, Screen};
 use wt_egg::server::{Launch, Started, now_ms, screen_size, screen_text};
 use wt_egg::waiting::{Echo, Pattern, Search};
-use wt_egg::{EggClient, EggDir, ExitRecord, LifeLimits, Meta, process, pty};
+use wt_egg::{EggClient, EggDir, ExitRecord, LifeLimits, Machine, Meta, Relation, process, pty};
 use wt_files::Lock;
+use wt_policy::AgentProfile;
 use wt_protocol::limits::{
     MAX_COMMAND_ARGS, MAX_COMMAND_BYTES, MAX_ENV_VARS, MAX_RAW_PAGE, MAX_SEND,
 };
 use wt_protocol::local::{EggStatus, FromEgg, ToEgg};
 use wt_protocol::rpc::{
-    Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, RecordingPage, Request,
+    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, RecordingPage, Request,
     Response, ScreenText, SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind,
     SessionRecord, SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited,
 };
@@ -40,7 +42,9 @@ use wt_protocol::session::Winsize;
 use wt_protocol::{SessionId, SessionName};
 
 use crate::agents::{self, Wanted};
+use crate::boundary::{self, Asked};
 use crate::login_path::LoginPath;
+use crate::profile::Profile;
 
 /// The hidden command by which this program becomes an egg.
 pub const EGG_COMMAND: &str = "__egg";
@@ -104,21 +108,72 @@ pub struct StartTerms {
     pub recording_cap: u64,
 }
 
+/// A living session that runs another version of the program.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OtherVersion {
+    /// The session.
+    pub id: SessionId,
+    /// Its name.
+    pub name: SessionName,
+    /// The version that its egg runs.
+    pub version: String,
+}
+
 /// A session's folder, read.
 #[derive(Debug, Clone)]
 struct Found {
     dir: EggDir,
     meta: Meta,
     exit: Option<ExitRecord>,
+    /// Whether its egg's lock is held, by whichever machine.
     alive: bool,
+    /// Whose process ids and sockets these are.
+    relation: Relation,
+    /// What is wrong with a file of the folder, and which. The egg can be reached all the
+    /// same, by its id.
+    damage: Option<String>,
 }
-
-/// A folder that was read, or a note on why it cannot be.
-type Scanned = Result<Found, String>;
 
 impl Found {
     fn is_living(&self) -> bool {
-        self.alive && self.exit.is_none()
+        self.is_alive_here() && self.exit.is_none()
+    }
+
+    /// Whether its egg can be talked to: its process is one of this machine's.
+    fn is_alive_here(&self) -> bool {
+        self.alive && !self.is_elsewhere()
+    }
+
+    fn read_again(self) -> Self {
+        read_found(self.dir, self.meta.id)
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.relation == Relation::Elsewhere
+    }
+
+    /// The host of a session of another machine.
+    fn host(&self) -> &str {
+        let machine = self.meta.machine.as_ref();
+        machine.map_or("another machine", |machine| machine.hostname.as_str())
+    }
+
+    /// Refuses what needs the session's processes, or changes its folder, when they are
+    /// another machine's: only that machine can tell whether they live.
+    fn insist_on_here(&self) -> Result<(), Failure> {
+        if !self.is_elsewhere() {
+            return Ok(());
+        }
+        let message = format!(
+            "the session {} belongs to the host {}, which shares this profile; nothing was done",
+            self.meta.name,
+            self.host()
+        );
+        Err(Failure::new(FailureKind::Failed, message).hint(format!(
+            "run the command on {}; if that is gone for good, remove {}",
+            self.host(),
+            self.dir.path().display()
+        )))
     }
 
     /// Looks again, for an egg that did not answer: one that has ended, or is on its way
@@ -146,6 +201,11 @@ impl Sessions {
         self
     }
 
+    /// The profile that they belong to.
+    fn profile(&self) -> Profile {
+        Profile::at(self.folder.parent().unwrap_or(&self.folder))
+    }
+
     /// The same sessions, on behalf of somebody else.
     #[must_use]
     pub fn acting_for(&self, principal: Principal) -> Self {
@@ -158,23 +218,17 @@ impl Sessions {
 
     /// Lists all sessions: living ones first, then by age, newest first.
     ///
-    /// A folder that cannot be read is listed as lost, with a note that names the file.
+    /// A folder with a damaged file is listed by its id, with a note that names the file.
     ///
     /// # Errors
     /// When the sessions' own folder cannot be read.
     pub async fn list(&self) -> Result<Vec<SessionRecord>, Failure> {
         let mut asking = JoinSet::new();
-        let mut records = Vec::new();
-        for (name, found) in self.scan()? {
-            match found {
-                Ok(found) => {
-                    let sessions = self.clone();
-                    asking.spawn(async move { sessions.record(&found).await });
-                }
-                Err(note) => records.push(damaged_record(name, note)),
-            }
+        for found in self.scan()? {
+            let sessions = self.clone();
+            asking.spawn(async move { sessions.record(&found).await });
         }
-        records.extend(asking.join_all().await);
+        let mut records = asking.join_all().await;
         records.sort_by_key(|r| {
             (
                 !r.status.is_living(),
@@ -203,13 +257,19 @@ impl Sessions {
         request: StartSession,
         terms: StartTerms,
     ) -> Result<SessionRecord, Failure> {
-        self.start_or_resume(request, None, terms).await
+        self.start_in(request, None, &BoundaryChoice::default(), terms)
+            .await
     }
 
-    async fn start_or_resume(
+    /// Starts a session inside a boundary that its maker chose.
+    ///
+    /// # Errors
+    /// As for [`Self::start`], and that the boundary cannot be enforced.
+    pub async fn start_in(
         &self,
         request: StartSession,
         conversation: Option<Conversation>,
+        choice: &BoundaryChoice,
         terms: StartTerms,
     ) -> Result<SessionRecord, Failure> {
         check_request(&request)?;
@@ -239,6 +299,7 @@ impl Sessions {
             notes.extend(login.put_into(&mut program.env).await);
         }
         let mut enter_delay = None;
+        let mut asked_env = Vec::new();
         if let Some(name) = &request.agent {
             let mut maker = terms.caller;
             wt_egg::env::set(&mut maker, request.env.iter().cloned());
@@ -252,14 +313,45 @@ impl Sessions {
             let path = path.or(program.var("PATH")).unwrap_or(pty::DEFAULT_PATH);
             let agent = agents::resolve(wanted, &cwd, path, &maker)?;
             program.command = agent.command;
-            wt_egg::env::set(&mut program.env, agent.env);
+            asked_env = agent.env;
             enter_delay = Some(agent.enter_delay);
         }
-        wt_egg::env::set(&mut program.env, request.env);
+        wt_egg::env::set(&mut asked_env, request.env);
+        wt_egg::env::set(&mut program.env, asked_env.iter().cloned());
+        let prepared = {
+            let profile = self.profile();
+            let (agent, cwd, env) = (request.agent.clone(), cwd.clone(), program.env.clone());
+            let choice = choice.clone();
+            // It reads files, which may be on a slow disk.
+            let prepare = move || {
+                let asked = Asked {
+                    agent: agent.as_deref(),
+                    cwd: &cwd,
+                    config: choice.config.as_deref(),
+                    env: &env,
+                    options: &[],
+                };
+                boundary::prepare(&profile, asked, &choice)
+            };
+            spawn_blocking(prepare).await.map_err(|e| failed(&e))??
+        };
+        notes.extend(prepared.notes);
+        program.env = prepared.env;
+        // What was asked for by name for this session is not for a file to decide.
+        wt_egg::env::set(&mut program.env, asked_env);
+        if let Some(shell) = prepared.shell {
+            wt_egg::env::set(&mut program.env, [("SHELL".to_owned(), shell)]);
+        }
+        if prepared.skip_permissions
+            && let Some(agent) = request.agent.as_deref().and_then(AgentProfile::find)
+        {
+            let words = agent.skip_permissions.iter().cloned();
+            program.command.splice(1..1, words);
+        }
+        let is_held = matches!(prepared.boundary, Boundary::Namespace(_));
 
-        wt_files::create_private_dir(&self.folder).map_err(|e| failed(&e))?;
         let _names = self.lock_names().await?;
-        let all = self.readable()?;
+        let all = self.scan()?;
         let living: Vec<&Found> = all.iter().filter(|f| f.is_living()).collect();
         if living.len() >= MAX_LIVING {
             return Err(Failure::new(
@@ -278,10 +370,9 @@ impl Sessions {
         let id = fresh_id(&all)?;
         let dir = EggDir::new(self.folder.join(id.as_str()));
 
-        // Sessions in a boundary of their own get an agent only if that is asked for; this
-        // one has none.
+        // Sessions in a boundary of their own get an agent for keys only if their policy names it.
         let agent_socket = dir.agent_socket();
-        if wt_files::check_socket_path(&agent_socket).is_ok() {
+        if !is_held && wt_files::check_socket_path(&agent_socket).is_ok() {
             let path = agent_socket.display().to_string();
             wt_egg::env::set(&mut program.env, [(SSH_AGENT.to_owned(), path)]);
         }
@@ -319,22 +410,23 @@ impl Sessions {
             egg_pid: None,
             pid: None,
             boot_id: process::boot_id(),
+            machine: Some(Machine::here().clone()),
+            program_version: Some(crate::VERSION.to_owned()),
         };
         let launch = Launch {
             program,
             size: meta.size,
-            record: request.record.then_some(terms.recording_cap),
+            record: (request.record || prepared.audit).then_some(terms.recording_cap),
             enter_delay,
             life: terms.life,
             notes,
+            boundary: prepared.boundary,
         };
         let linked = self.ssh_agent.as_deref();
         match start_egg(&dir, &meta, &launch, linked).await {
             Ok(()) => {
                 self.remove_old(&all);
-                let found =
-                    read_found(dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
-                Ok(self.record(&found).await)
+                Ok(self.record(&read_found(dir, meta.id)).await)
             }
             Err(failure) => {
                 // Nothing runs, so nothing may be listed.
@@ -350,6 +442,7 @@ impl Sessions {
     /// [`FailureKind::NotFound`], or that some process would not end.
     pub async fn kill(&self, session: &str) -> Result<SessionRecord, Failure> {
         let found = self.find(session)?;
+        found.insist_on_here()?;
         if !found.is_living() {
             return Err(ended(&found));
         }
@@ -362,8 +455,7 @@ impl Sessions {
             Err(failure) if failure.kind == FailureKind::Unreachable => kill_stuck(&found).await?,
             Err(failure) => return Err(failure),
         }
-        let found =
-            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+        let found = found.read_again();
         Ok(self.record(&found).await)
     }
 
@@ -375,14 +467,17 @@ impl Sessions {
         let name = parse_name(name)?;
         let _names = self.lock_names().await?;
         let found = self.find(session)?;
+        found.insist_on_here()?;
         let others: Vec<Found> = self
-            .readable()?
+            .scan()?
             .into_iter()
             .filter(|other| other.meta.id != found.meta.id)
             .collect();
         let name = free_name(name, &others)?;
         if found.alive {
             self.connect(&found).await?.rename(name.as_str()).await?;
+        } else if let Some(damage) = found.damage {
+            return Err(failed(&damage));
         } else {
             let meta = Meta {
                 name,
@@ -390,8 +485,7 @@ impl Sessions {
             };
             found.dir.write_meta(&meta).map_err(|e| failed(&e))?;
         }
-        let found =
-            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
+        let found = found.read_again();
         Ok(self.record(&found).await)
     }
 
@@ -402,6 +496,7 @@ impl Sessions {
     pub async fn remove(&self, session: &str) -> Result<SessionRecord, Failure> {
         let _names = self.lock_names().await?;
         let found = self.find(session)?;
+        found.insist_on_here()?;
         if found.alive {
             let message = format!("the session {} is living", found.meta.name);
             return Err(Failure::new(FailureKind::Failed, message)
@@ -442,6 +537,7 @@ impl Sessions {
     /// [`FailureKind::NotFound`], or a pattern that is none.
     pub async fn wait(&self, wait: WaitFor) -> Result<Waited, Failure> {
         let found = self.find(&wait.session)?;
+        found.insist_on_here()?;
         if found.is_living() {
             match self.connect(&found).await {
                 Ok(mut egg) => match egg.wait(&wait).await {
@@ -453,9 +549,8 @@ impl Sessions {
                 Err(_) => {}
             }
         }
-        let found =
-            read_found(found.dir).map_err(|note| Failure::new(FailureKind::Failed, note))?;
-        let searching = tokio::task::spawn_blocking(move || wait_in_log(&found, &wait));
+        let found = found.read_again();
+        let searching = spawn_blocking(move || wait_in_log(&found, &wait));
         searching.await.map_err(|e| failed(&e))?
     }
 
@@ -489,6 +584,7 @@ impl Sessions {
     ) -> Result<(), Failure> {
         if let Some(session) = session {
             let found = self.find(&session)?;
+            found.insist_on_here()?;
             if !found.is_living() {
                 return Err(ended(&found));
             }
@@ -499,7 +595,10 @@ impl Sessions {
         let mut watching = JoinSet::new();
         let mut is_first = true;
         loop {
-            for found in self.readable()? {
+            for found in self.scan()? {
+                if found.is_elsewhere() {
+                    continue;
+                }
                 // Its egg is being made, or could not be.
                 if !found.alive && found.exit.is_none() && found.meta.epoch.is_none() {
                     continue;
@@ -570,7 +669,7 @@ impl Sessions {
             match self.connect(found).await {
                 Ok(egg) => return Some(egg),
                 Err(_) if tokio::time::Instant::now() < deadline => {
-                    if !read_found(found.dir.clone()).ok()?.is_living() {
+                    if !found.clone().read_again().is_living() {
                         return None;
                     }
                     tokio::time::sleep(NEW_SESSIONS / 5).await;
@@ -582,6 +681,7 @@ impl Sessions {
 
     async fn living_egg(&self, session: &str) -> Result<EggClient, Failure> {
         let found = self.find(session)?;
+        found.insist_on_here()?;
         if !found.is_living() {
             return Err(ended(&found));
         }
@@ -599,7 +699,7 @@ impl Sessions {
     ) -> Result<Response, Failure> {
         let session = |record: SessionRecord| Response::Session(Box::new(record));
         match request {
-            Request::WingInfo => Err(Failure::new(
+            Request::WingInfo | Request::Wing(_) => Err(Failure::new(
                 FailureKind::Invalid,
                 "only a wing tells what it is",
             )),
@@ -609,7 +709,16 @@ impl Sessions {
                 start,
                 conversation,
             } => {
-                let starting = self.start_or_resume(start, Some(conversation), terms()?);
+                let choice = BoundaryChoice::default();
+                let starting = self.start_in(start, Some(conversation), &choice, terms()?);
+                starting.await.map(session)
+            }
+            Request::StartIn {
+                start,
+                conversation,
+                boundary,
+            } => {
+                let starting = self.start_in(start, conversation, &boundary, terms()?);
                 starting.await.map(session)
             }
             Request::Kill { session: which } => self.kill(&which).await.map(session),
@@ -654,7 +763,7 @@ impl Sessions {
     /// [`FailureKind::NotFound`], or that the egg does not answer.
     pub async fn screen(&self, session: &str, scrollback: u32) -> Result<ScreenText, Failure> {
         let found = self.find(session)?;
-        if found.alive {
+        if found.is_alive_here() {
             let asked = async { self.connect(&found).await?.screen(scrollback).await };
             match asked.await {
                 Ok(screen) => return Ok(screen),
@@ -665,7 +774,7 @@ impl Sessions {
         }
         let size = found.meta.size;
         let id = found.meta.id.clone();
-        let replayed = tokio::task::spawn_blocking(move || -> io::Result<ScreenText> {
+        let replayed = spawn_blocking(move || -> io::Result<ScreenText> {
             let log = OutputLog::open(&found.dir.output())?;
             let mut model = Model::new(screen_size(size), ModelLimits::default());
             let mut offset = log.start().max(log.end().saturating_sub(REPLAY));
@@ -692,7 +801,7 @@ impl Sessions {
     pub async fn output(&self, session: &str, from: u64, max: u32) -> Result<OutputPage, Failure> {
         let found = self.find(session)?;
         let max = (max as usize).min(MAX_RAW_PAGE);
-        let reading = tokio::task::spawn_blocking(move || -> io::Result<OutputPage> {
+        let reading = spawn_blocking(move || -> io::Result<OutputPage> {
             let log = OutputLog::open(&found.dir.output())?;
             let mut page = log.read(from, max)?;
             while page.bytes.len() < max {
@@ -731,7 +840,7 @@ impl Sessions {
     ) -> Result<Option<RecordingPage>, Failure> {
         let found = self.find(session)?;
         let max = (max as usize).min(MAX_RAW_PAGE);
-        let reading = tokio::task::spawn_blocking(move || -> io::Result<Option<RecordingPage>> {
+        let reading = spawn_blocking(move || -> io::Result<Option<RecordingPage>> {
             let file = match fs::File::open(found.dir.recording()) {
                 Ok(file) => file,
                 Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -759,6 +868,7 @@ impl Sessions {
     /// [`FailureKind::NotFound`], that it ended, or that its egg does not answer.
     pub async fn open(&self, session: &str) -> Result<(EggClient, SessionId), Failure> {
         let found = self.find(session)?;
+        found.insist_on_here()?;
         // An egg that ended still answers those who were cut off.
         match self.connect(&found).await {
             Ok(egg) => {
@@ -773,12 +883,30 @@ impl Sessions {
         }
     }
 
+    /// Living sessions whose egg runs another version of the program than this one. They
+    /// stay attachable; what another version does better, they do not have.
+    ///
+    /// # Errors
+    /// When the sessions' own folder cannot be read.
+    pub fn of_other_versions(&self) -> Result<Vec<OtherVersion>, Failure> {
+        let living = self.scan()?.into_iter().filter(Found::is_living);
+        let other = living.filter_map(|found| {
+            let version = found.meta.program_version?;
+            (version != crate::VERSION).then_some(OtherVersion {
+                id: found.meta.id,
+                name: found.meta.name,
+                version,
+            })
+        });
+        Ok(other.collect())
+    }
+
     /// Sessions that live.
     ///
     /// # Errors
     /// When the sessions' own folder cannot be read.
     pub fn living(&self) -> Result<usize, Failure> {
-        Ok(self.readable()?.iter().filter(|f| f.is_living()).count())
+        Ok(self.scan()?.iter().filter(|f| f.is_living()).count())
     }
 
     async fn connect(&self, found: &Found) -> Result<EggClient, Failure> {
@@ -791,12 +919,12 @@ impl Sessions {
     }
 
     /// A session by id, then by the name of a living one, then of the newest ended one,
-    /// then by a unique prefix of its id.
+    /// then by a unique prefix of its id. Of a name this machine's own goes first.
     fn find(&self, session: &str) -> Result<Found, Failure> {
-        let all = self.readable()?;
+        let all = self.scan()?;
         let newest = |matches: &mut dyn Iterator<Item = &Found>| {
             matches
-                .max_by_key(|f| (f.is_living(), f.meta.created_at_ms))
+                .max_by_key(|f| (!f.is_elsewhere(), f.is_living(), f.meta.created_at_ms))
                 .cloned()
         };
         if let Some(found) = newest(&mut all.iter().filter(|f| f.meta.id.as_str() == session)) {
@@ -824,8 +952,8 @@ impl Sessions {
         }
     }
 
-    /// Every session's folder, read; or a note on why it cannot be.
-    fn scan(&self) -> Result<Vec<(String, Scanned)>, Failure> {
+    /// Every session's folder, read.
+    fn scan(&self) -> Result<Vec<Found>, Failure> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -836,21 +964,11 @@ impl Sessions {
                 )));
             }
         };
-        let mut all = Vec::new();
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.parse::<SessionId>().is_ok() {
-                all.push((name, read_found(EggDir::new(entry.path()))));
-            }
-        }
-        Ok(all)
-    }
-
-    fn readable(&self) -> Result<Vec<Found>, Failure> {
-        Ok(self
-            .scan()?
-            .into_iter()
-            .filter_map(|(_, found)| found.ok())
+        let id = |entry: &fs::DirEntry| entry.file_name().to_str()?.parse::<SessionId>().ok();
+        Ok(entries
+            .flatten()
+            .filter_map(|entry| Some((id(&entry)?, entry)))
+            .map(|(id, entry)| read_found(EggDir::new(entry.path()), id))
             .collect())
     }
 
@@ -861,12 +979,15 @@ impl Sessions {
             let asked = async { self.connect(found).await?.status().await };
             match timeout(LIST_DEADLINE, asked).await {
                 Ok(Ok(status)) => live = Some(status),
-                Ok(Err(failure)) => notes.push(failure.message),
+                Ok(Err(failure)) if found.lives_still() => notes.push(failure.message),
+                // It ended between two looks.
+                Ok(Err(_)) => return Box::pin(self.record(&found.clone().read_again())).await,
                 Err(_) => notes.push("its process is not responding".to_owned()),
             }
         }
         let meta = &found.meta;
         let is_stopped = live.is_none()
+            && !found.is_elsewhere()
             && meta.boot_id == process::boot_id()
             && meta.egg_pid.is_some_and(process::is_stopped);
         let exit = found.exit.clone();
@@ -874,17 +995,29 @@ impl Sessions {
             (Some(live), _) => live.status,
             (None, Some(record)) if record.killed => SessionStatus::Killed,
             (None, Some(_)) => SessionStatus::Exited,
-            (None, None) if found.alive && meta.epoch.is_none() => SessionStatus::Starting,
+            (None, None) if found.is_elsewhere() => SessionStatus::Foreign,
+            (None, None) if found.alive && meta.epoch.is_none() && found.damage.is_none() => {
+                SessionStatus::Starting
+            }
             (None, None) if found.alive && is_stopped => SessionStatus::Frozen,
             (None, None) if found.alive => SessionStatus::Running,
             (None, None) => SessionStatus::Lost,
         };
-        if status == SessionStatus::Lost {
-            notes.push(if meta.boot_id == process::boot_id() {
-                "its process was ended from outside; its last output is kept".to_owned()
-            } else {
-                "the host restarted; its last output is kept".to_owned()
-            });
+        notes.extend(found.damage.clone());
+        if status == SessionStatus::Lost && found.damage.is_none() {
+            notes.push(
+                if meta.boot_id == process::boot_id() && found.relation == Relation::Here {
+                    "its process was ended from outside; its last output is kept".to_owned()
+                } else {
+                    "the host restarted; its last output is kept".to_owned()
+                },
+            );
+        }
+        if found.is_elsewhere() {
+            notes.push(format!(
+                "it belongs to the host {}, which shares this profile",
+                found.host()
+            ));
         }
         let bytes_written = match (&live, &exit) {
             (Some(live), _) => live.bytes_written,
@@ -893,7 +1026,11 @@ impl Sessions {
         };
         match (&live, &exit) {
             (Some(live), _) => notes.extend(live.notes.iter().cloned()),
-            (None, Some(record)) => notes.extend(record.note.clone()),
+            (None, Some(record)) => {
+                notes.extend(record.notes.iter().cloned());
+                notes.extend(record.note.clone());
+                notes.extend(record.left.iter().cloned());
+            }
             (None, None) => {}
         }
         SessionRecord {
@@ -920,8 +1057,10 @@ impl Sessions {
     }
 
     async fn lock_names(&self) -> Result<Lock, Failure> {
+        // Whatever is looked for in a profile without sessions is then said not to be there.
+        wt_files::create_private_dir(&self.folder).map_err(|e| failed(&e))?;
         let path = self.folder.join(".lock");
-        let waiting = tokio::task::spawn_blocking(move || Lock::acquire(&path, LOCK_WAIT));
+        let waiting = spawn_blocking(move || Lock::acquire(&path, LOCK_WAIT));
         waiting
             .await
             .map_err(|e| failed(&e))?
@@ -930,7 +1069,9 @@ impl Sessions {
 
     /// Removes ended sessions over the caps on age and count. The caller holds the lock.
     fn remove_old(&self, all: &[Found]) {
-        let mut ended: Vec<&Found> = all.iter().filter(|f| !f.alive).collect();
+        // Another machine's are its own to remove, and damaged ones are for their user to see.
+        let is_over = |f: &&Found| !f.alive && !f.is_elsewhere() && f.damage.is_none();
+        let mut ended: Vec<&Found> = all.iter().filter(is_over).collect();
         ended.sort_by_key(|f| std::cmp::Reverse(f.meta.created_at_ms));
         let now = now_ms();
         for (index, found) in ended.iter().enumerate() {
@@ -946,17 +1087,63 @@ impl Sessions {
     }
 }
 
-fn read_found(dir: EggDir) -> Result<Found, String> {
-    let meta = dir.meta().map_err(|e| e.to_string())?;
+fn read_found(dir: EggDir, id: SessionId) -> Found {
+    let mut damage = None;
+    let meta = dir.meta().unwrap_or_else(|error| {
+        damage = Some(error.to_string());
+        unknown_meta(id)
+    });
     // In this order: an egg writes its end while it is still alive.
-    let alive = dir.is_alive().map_err(|e| e.to_string())?;
-    let exit = dir.exit().map_err(|e| e.to_string())?;
-    Ok(Found {
+    let alive = dir.is_alive().unwrap_or_else(|error| {
+        damage = Some(error.to_string());
+        false
+    });
+    let exit = dir.exit().unwrap_or_else(|error| {
+        damage = Some(error.to_string());
+        None
+    });
+    let machine = meta.machine.as_ref();
+    // A folder of an older program does not say; it was made for one machine.
+    let relation = machine.map_or(Relation::Here, |machine| {
+        machine.relation(Machine::here(), alive)
+    });
+    Found {
         dir,
         meta,
         exit,
         alive,
-    })
+        relation,
+        damage,
+    }
+}
+
+/// What is known of a session whose own file cannot be read: its id, which is its name too.
+fn unknown_meta(id: SessionId) -> Meta {
+    let name = id.as_str().parse();
+    Meta {
+        version: DIR_VERSION,
+        name: name.expect("an id has no character that a name may not have"),
+        id,
+        kind: SessionKind::Command,
+        agent: None,
+        command: Vec::new(),
+        cwd: PathBuf::new(),
+        // The least that may be claimed.
+        isolation: Isolation::None,
+        created_at_ms: 0,
+        created_by: Principal {
+            kind: wt_protocol::rpc::PrincipalKind::Cli,
+            id: String::new(),
+        },
+        size: Winsize::DEFAULT,
+        output_window: 0,
+        epoch: None,
+        egg_pid: None,
+        pid: None,
+        boot_id: None,
+        machine: None,
+        program_version: None,
+    }
 }
 
 /// Starts the egg's process and waits for its one answer.
@@ -1247,33 +1434,6 @@ fn ended(found: &Found) -> Failure {
         "its last screen is in `wt session read {}`",
         found.meta.name
     ))
-}
-
-fn damaged_record(id: String, note: String) -> SessionRecord {
-    SessionRecord {
-        name: id.clone(),
-        id,
-        kind: SessionKind::Command,
-        agent: None,
-        command: Vec::new(),
-        cwd: String::new(),
-        status: SessionStatus::Lost,
-        isolation: Isolation::None,
-        pid: None,
-        created_at_ms: 0,
-        created_by: Principal {
-            kind: wt_protocol::rpc::PrincipalKind::Cli,
-            id: String::new(),
-        },
-        size: Winsize::DEFAULT,
-        bytes_written: 0,
-        title: String::new(),
-        attention: None,
-        clients: 0,
-        writer: None,
-        exit: None,
-        notes: vec![note],
-    }
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Failure {

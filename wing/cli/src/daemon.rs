@@ -17,6 +17,7 @@ use crate::error::{Stop, usage};
 
 /// Becomes the daemon; returns its exit status.
 pub(crate) fn main(arguments: &[OsString]) -> i32 {
+    wt_egg::process::close_inherited();
     // It fails only for the leader of a group, which has a session of its own already.
     let _ = nix::unistd::setsid();
     match background(arguments) {

@@ -43,6 +43,9 @@ fn section(text: &mut String, command: &Command, name: &str) {
     if !aliases.is_empty() {
         let _ = write!(text, "\nAlso called `{}`.\n", aliases.join("`, `"));
     }
+    if let Some(examples) = examples(command) {
+        let _ = write!(text, "\n```sh\n{}\n```\n", examples.join("\n"));
+    }
     let shown: Vec<&Arg> = command
         .get_arguments()
         .filter(|arg| !arg.is_hide_set() && !is_common(arg, command))
@@ -64,6 +67,13 @@ fn section(text: &mut String, command: &Command, name: &str) {
     {
         section(text, nested, &format!("{name} {}", nested.get_name()));
     }
+}
+
+/// The command lines at the end of a command's help.
+fn examples(command: &Command) -> Option<Vec<String>> {
+    let text = command.get_after_help()?.to_string();
+    let lines = text.strip_prefix("Examples:\n")?.lines();
+    Some(lines.map(|line| line.trim().to_owned()).collect())
 }
 
 /// What every command takes is told once.
@@ -124,6 +134,8 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CLI.md");
@@ -159,6 +171,82 @@ mod tests {
         let mut root = Cli::command();
         root.build();
         check(&root, "wt");
+    }
+
+    #[test]
+    fn every_command_on_sessions_has_examples_and_each_can_be_run() {
+        let mut root = Cli::command();
+        root.build();
+        let find = |name: &str| root.find_subcommand(name).unwrap();
+        let commands = find("session")
+            .get_subcommands()
+            .filter(|command| command.get_name() != "help")
+            .chain(["terminal", "egg", "attach"].map(find));
+
+        for command in commands {
+            let name = command.get_bin_name().unwrap();
+            let lines = examples(command).unwrap_or_else(|| panic!("{name} has no examples"));
+            for line in lines {
+                assert!(line.starts_with(name), "{line} is no example of {name}");
+                let (line, _) = line.split_once(" < ").unwrap_or((line.as_str(), ""));
+                let parsed = Cli::try_parse_from(words(line));
+                assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+            }
+        }
+    }
+
+    /// Splits a line as a shell does: at blanks that do not stand in single quotes.
+    fn words(line: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut is_quoted = false;
+        for c in line.chars() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(String::new()),
+                c => words.last_mut().unwrap().push(c),
+            }
+        }
+        words
+    }
+
+    #[test]
+    fn pages_and_completions_know_every_command() {
+        fn names(command: &Command, all: &mut Vec<String>) {
+            for nested in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+                all.push(nested.get_name().to_owned());
+                names(nested, all);
+            }
+        }
+        let mut all = Vec::new();
+        names(&Cli::command(), &mut all);
+        let folder = tempfile::tempdir().unwrap();
+        clap_mangen::generate_to(Cli::command(), folder.path()).unwrap();
+        let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+
+        assert!(page("wt.1").contains("WINGTHING_DIR"));
+        assert!(page("wt-session-send.1").contains("wt session send work"));
+        for name in &all {
+            let is_there = |path: &str| folder.path().join(path).exists();
+            assert!(
+                is_there(&format!("wt-{name}.1"))
+                    || ["session", "roost", "wing", "wings", "egg"]
+                        .iter()
+                        .any(|above| is_there(&format!("wt-{above}-{name}.1"))),
+                "{name} has no page"
+            );
+        }
+        for shell in [
+            clap_complete::Shell::Bash,
+            clap_complete::Shell::Zsh,
+            clap_complete::Shell::Fish,
+        ] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "wt", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for name in &all {
+                assert!(script.contains(name.as_str()), "{shell}: {name}");
+            }
+        }
     }
 
     #[test]

@@ -39,6 +39,8 @@ use crate::error::{Done, Stop, usage};
 use crate::output::Output;
 
 fn main() {
+    // The half of a sandbox's set-up that is done inside, in a process of one thread.
+    wt_sandbox::run_if_stage();
     let arguments: Vec<OsString> = env::args_os().collect();
     // Before any thread exists: these become long-lived processes of their own.
     let status = match arguments.get(1).and_then(|word| word.to_str()) {
@@ -53,6 +55,7 @@ fn main() {
 
 /// Becomes the process of one session.
 fn egg(folder: Option<&OsString>) -> i32 {
+    wt_egg::process::close_inherited();
     // It fails only for the leader of a group, which has a session of its own already.
     let _ = nix::unistd::setsid();
     folder.map_or(2, |folder| wt_egg::server::run(Path::new(folder)))

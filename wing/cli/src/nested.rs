@@ -6,10 +6,12 @@
 
 use std::env;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use nix::unistd::{AccessFlags, access};
 use wt_protocol::rpc::SessionRecord;
-use wt_wing::Error;
+use wt_wing::{Error, ErrorCode};
 
 use crate::output::plain;
 use crate::place::{Place, Where};
@@ -31,6 +33,48 @@ enum Relation {
     Other,
 }
 
+/// The name of the session that this terminal is in, if it is in one.
+pub(crate) fn session() -> Option<String> {
+    let id = env::var(VARIABLE).ok().filter(|id| !id.is_empty())?;
+    let name = env::var(format!("{VARIABLE}_NAME")).unwrap_or(id);
+    Some(plain(&name).into_owned())
+}
+
+/// Refuses what needs the profile inside a session that cannot see it, before a half of it
+/// fails for reasons that say nothing.
+pub(crate) fn refuse_hidden(profile: &Profile) -> Result<(), Error> {
+    let Some(session) = session() else {
+        return Ok(());
+    };
+    // It is there and cannot be looked into, or what would hold it cannot be written.
+    let is_hidden = match fs::read_dir(profile.path()) {
+        Ok(_) => false,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let above = profile.path().ancestors().skip(1).find(|p| p.exists());
+            above.is_none_or(|above| access(above, AccessFlags::W_OK).is_err())
+        }
+        Err(_) => true,
+    };
+    if !is_hidden {
+        return Ok(());
+    }
+    let message = format!(
+        "this terminal is in the session {session}, which sees neither the profile {} nor other sessions",
+        profile.path().display()
+    );
+    Err(Error::new(ErrorCode::Refused, message).hint("start sessions in a terminal outside of it"))
+}
+
+/// Says of a boundary that could not be put up that it is the one around it that refuses.
+pub(crate) fn explain(error: Error) -> Error {
+    match session() {
+        Some(session) if error.code == ErrorCode::NotEnforced => error.hint(format!(
+            "this terminal is in the session {session}, and in a sandbox no other can be put up: start sessions outside of it, and switch off a sandbox that a program has of its own"
+        )),
+        _ => error,
+    }
+}
+
 /// Refuses if this terminal is in a session; `target` is what is to be shown, and none
 /// when it is not chosen or started yet.
 pub(crate) async fn refuse(
@@ -50,10 +94,12 @@ pub(crate) async fn refuse(
     };
     let relation = match (target, &inside) {
         (Some(target), _) if target.id == id => Relation::Same,
-        (Some(target), Some(inside))
-            if matches!(place, Place::Here(_)) && shows(target, inside) =>
-        {
-            Relation::Shows
+        (Some(target), Some(inside)) if is_of_here(place, &here, target).await => {
+            if shows(target, inside) {
+                Relation::Shows
+            } else {
+                Relation::Other
+            }
         }
         _ => Relation::Other,
     };
@@ -62,6 +108,18 @@ pub(crate) async fn refuse(
         target.map(|target| plain(&target.name)).as_deref(),
         relation,
     ))
+}
+
+/// Whether a session is one of this profile, by whichever way it is reached: `--remote`
+/// and `--wing` may lead back to this machine.
+async fn is_of_here(place: &Place, here: &Place, target: &SessionRecord) -> bool {
+    match place {
+        Place::Here(_) => true,
+        Place::There(_) | Place::Remote(_) => here
+            .get(&target.id)
+            .await
+            .is_ok_and(|own| own.id == target.id),
+    }
 }
 
 fn refusal(inside: &str, target: Option<&str>, relation: Relation) -> Error {

@@ -74,6 +74,20 @@ impl Output {
         write_all(bytes)
     }
 
+    /// Writes text that is meant for another program; with `--json` as the one document.
+    pub(crate) fn script(self, text: &[u8]) -> Result<(), Stop> {
+        #[derive(Serialize)]
+        struct Script<'a> {
+            content: Cow<'a, str>,
+        }
+        if self.json {
+            let content = String::from_utf8_lossy(text);
+            self.document(&Script { content })
+        } else {
+            self.bytes(text)
+        }
+    }
+
     /// A table with a heading over each column.
     pub(crate) fn table(self, heading: &[&str], rows: &[Vec<String>]) -> String {
         let text = layout(heading, rows);

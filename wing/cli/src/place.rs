@@ -7,7 +7,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 use wt_protocol::rpc::{
     Failure, OutputPage, RecordingPage, Request, Response, ScreenText, SendInput, Sent,
-    SessionEvent, SessionRecord, WaitFor, Waited,
+    SessionEvent, SessionRecord, SessionStatus, WaitFor, Waited,
 };
 use wt_wing::attach::Target;
 use wt_wing::client::{Client, WingHandle};
@@ -18,6 +18,7 @@ use wt_wing::sessions::Sessions;
 use wt_wing::{Error, ErrorCode};
 
 use crate::error::say;
+use crate::nested;
 
 /// Clients that this command opened, for [`goodbye`].
 static OPENED: Mutex<Vec<Arc<Client>>> = Mutex::new(Vec::new());
@@ -115,6 +116,7 @@ impl Place {
         if let Some(host) = &whereabouts.remote {
             return Ok(Place::Remote(reach_host(host, whereabouts)?));
         }
+        nested::refuse_hidden(profile)?;
         let Some(wing) = &whereabouts.wing else {
             let sessions = profile.sessions_at_this_terminal();
             return Ok(Place::Here(Box::new((profile.clone(), sessions))));
@@ -176,7 +178,11 @@ impl Place {
         let (record, answers) = tokio::join!(here.1.get(session), here.1.open(session));
         let record = record?;
         match answers {
-            Err(failure) if record.status.is_living() => Err(failure.into()),
+            Err(failure)
+                if record.status.is_living() || record.status == SessionStatus::Foreign =>
+            {
+                Err(failure.into())
+            }
             Ok(_) | Err(_) => Ok(record),
         }
     }

@@ -173,6 +173,7 @@ pub(crate) fn status_word(record: &SessionRecord) -> String {
         SessionStatus::Exited => "exited",
         SessionStatus::Killed => "killed",
         SessionStatus::Lost => "lost",
+        SessionStatus::Foreign => "foreign",
     };
     match &record.exit {
         Some(exit) => format!("{word} {}", exit.status()),

@@ -40,6 +40,7 @@ impl vte::Perform for Counter {
 fn corpora() -> Vec<(&'static str, Vec<u8>)> {
     [
         ("plain", plain()),
+        ("short lines", short_lines()),
         ("log", log()),
         ("unicode", unicode()),
         ("vim", vim()),
@@ -61,6 +62,11 @@ fn plain() -> String {
         );
         text
     })
+}
+
+/// Lines of one character, as `yes` prints them: all line feeds and hardly any text.
+fn short_lines() -> String {
+    "y\r\n".repeat(1000)
 }
 
 /// A log with colours, as builds and services print it.

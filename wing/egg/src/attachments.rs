@@ -486,6 +486,37 @@ mod tests {
     }
 
     #[test]
+    fn of_those_who_stay_the_last_to_come_has_the_size_in_whatever_order_others_leave() {
+        let sizes = [(100, 30), (90, 28), (50, 20)].map(|(cols, rows)| Winsize { cols, rows });
+        for order in [
+            [1, 2, 3],
+            [1, 3, 2],
+            [2, 1, 3],
+            [2, 3, 1],
+            [3, 1, 2],
+            [3, 2, 1],
+        ] {
+            let mut all = Attachments::new(EPOCH, Winsize::DEFAULT);
+            for (n, size) in (1..=3).zip(sizes) {
+                all.attach(&request(n, size), user("ann"), StreamId(n.into()), (0, 0));
+                assert_eq!(all.size(), size);
+            }
+            let mut here = vec![1, 2, 3];
+            for n in order {
+                all.leave(&id(n), StreamId(n.into()), true);
+                here.retain(|h| *h != n);
+                if let Some(last) = here.last() {
+                    assert_eq!(
+                        all.size(),
+                        sizes[usize::from(*last) - 1],
+                        "{order:?}, {n} left"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn another_user_watches_until_taking_over() {
         let mut all = with_one();
 

@@ -3,12 +3,15 @@
 //! A backend starts one program on a new terminal. It either enforces all that it was
 //! asked to, or refuses; what it enforces is what it says in [`Backend::isolation`].
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 use serde::{Deserialize, Serialize};
 use wt_protocol::rpc::{Failure, FailureKind, Isolation};
 use wt_protocol::session::Winsize;
+use wt_sandbox::EnforcementError;
 
 /// Starts programs inside one kind of boundary.
 pub trait Backend: Send + Sync {
@@ -47,12 +50,35 @@ impl Program {
 pub struct Spawned {
     /// Its process id, as the host sees it.
     pub pid: u32,
-    /// What it prints. Reading blocks.
-    pub output: Box<dyn Read + Send>,
-    /// What it reads. Writing blocks while the program does not read.
-    pub input: Box<dyn Write + Send>,
+    /// The child of this process whose end is the end of the program.
+    pub ends_with: u32,
+    /// The master end of its terminal, in non-blocking mode: what it prints and what it reads.
+    pub master: File,
     /// Its terminal's size.
     pub terminal: Box<dyn Terminal>,
+    /// What its user should know of how it is held, each one sentence.
+    pub notes: Vec<String>,
+    /// What holds it, if anything does.
+    pub held: Option<Box<dyn Held>>,
+}
+
+/// A boundary around a program that runs. Dropping it ends what it holds.
+pub trait Held: Send {
+    /// How the program ended. Asked once the child that ends with it was reaped.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn status(&self) -> io::Result<ExitStatus>;
+
+    /// Whether there is something that it may use up, so that it must be looked at.
+    fn has_budget(&self) -> bool;
+
+    /// Why the program is to be ended now, if it has used more than it may.
+    fn over_budget(&self) -> Option<String>;
+
+    /// Takes the boundary down once nothing is left in it, and tells what its user should
+    /// know now, each one sentence. Blocks, for seconds at most.
+    fn clear_up(self: Box<Self>) -> Vec<String>;
 }
 
 /// A terminal whose size can change.
@@ -92,6 +118,24 @@ pub enum SpawnError {
         /// What the system said.
         reason: String,
     },
+    /// The boundary could not be put up.
+    #[error(transparent)]
+    NotEnforced(#[from] EnforcementError),
+}
+
+impl From<wt_sandbox::SpawnError> for SpawnError {
+    fn from(error: wt_sandbox::SpawnError) -> Self {
+        match error {
+            wt_sandbox::SpawnError::Enforcement(error) => Self::NotEnforced(error),
+            wt_sandbox::SpawnError::Program(failure) if failure.missing => {
+                Self::NotFound(failure.file)
+            }
+            wt_sandbox::SpawnError::Program(failure) => Self::NotRunnable {
+                path: failure.file.into(),
+                reason: failure.reason,
+            },
+        }
+    }
 }
 
 impl From<SpawnError> for Failure {
@@ -110,6 +154,7 @@ impl From<SpawnError> for Failure {
                 FailureKind::Failed,
                 "check the limits on processes and terminals",
             ),
+            SpawnError::NotEnforced(error) => (FailureKind::NotEnforced, error.hint.as_str()),
         };
         Failure::new(kind, error.to_string()).hint(hint)
     }

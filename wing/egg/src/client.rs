@@ -13,7 +13,7 @@ use wt_protocol::rpc::{
 use wt_protocol::session::Winsize;
 
 use crate::dir::EggDir;
-use crate::wire::{MessageReader, MessageWriter};
+use crate::wire::{self, MessageReader, MessageWriter};
 
 /// How long an egg may take to answer. It answers from memory, so a longer silence means
 /// that it is stopped or stuck.
@@ -45,11 +45,8 @@ impl EggClient {
             .map_err(|e| Failure::new(FailureKind::Failed, e.to_string()))?;
         let opening = async {
             let socket = UnixStream::connect(dir.socket()).await?;
-            let (read, write) = socket.into_split();
-            let mut client = Self {
-                reader: MessageReader::new(read),
-                writer: MessageWriter::new(write),
-            };
+            let (reader, writer) = wire::split(socket)?;
+            let mut client = Self { reader, writer };
             let hello = LocalHello {
                 version: LOCAL_VERSION,
                 key,

@@ -20,6 +20,7 @@ use wt_protocol::rpc::{Isolation, Principal, SessionKind};
 use wt_protocol::session::{Exit, Winsize};
 use wt_protocol::{EggEpoch, SessionId, SessionName};
 
+use crate::machine::Machine;
 use crate::recording::RECORDING_FILE;
 
 /// Largest metadata file, in bytes: a command of the largest size and room around it.
@@ -63,6 +64,12 @@ pub struct Meta {
     pub pid: Option<u32>,
     /// The boot that the process ids belong to.
     pub boot_id: Option<String>,
+    /// The machine that the process ids belong to; none in folders of older programs.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// The version of the program that the egg runs; none in folders of older programs.
+    #[serde(default)]
+    pub program_version: Option<String>,
 }
 
 /// How a session ended, as its folder says.
@@ -79,6 +86,12 @@ pub struct ExitRecord {
     /// Why it was ended, when the egg itself decided that; one sentence.
     #[serde(default)]
     pub note: Option<String>,
+    /// What its user was told of its start, each one sentence.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// What its user should know of what it left, each one sentence.
+    #[serde(default)]
+    pub left: Vec<String>,
 }
 
 /// Why a session's folder cannot be used.
@@ -135,6 +148,26 @@ impl EggDir {
     /// The recording of a session that is recorded.
     pub fn recording(&self) -> PathBuf {
         self.path.join(RECORDING_FILE)
+    }
+
+    /// Decisions on the session's connections.
+    pub fn network_log(&self) -> PathBuf {
+        self.path.join("network.log")
+    }
+
+    /// What is active in the session's boundary.
+    pub fn enforced(&self) -> PathBuf {
+        self.path.join("enforced.json")
+    }
+
+    /// The policy that the session was started with.
+    pub fn policy(&self) -> PathBuf {
+        self.path.join("policy.json")
+    }
+
+    /// Settings that the session changed and that were put back.
+    pub fn kept_settings(&self) -> PathBuf {
+        self.path.join("settings")
     }
 
     /// The egg's own log file.

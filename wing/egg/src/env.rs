@@ -182,6 +182,9 @@ mod tests {
         assert_eq!(get(&env, "LC_TIME"), Some("C"));
         assert_eq!(get(&env, "SECRET"), None);
         assert_eq!(get(&env, "EDITOR"), None);
+        assert_eq!(get(&env, "TERM"), Some("xterm-256color"));
+        assert_eq!(get(&env, "COLORTERM"), Some("truecolor"));
+        assert_eq!(get(&env, "LANG"), Some("C.UTF-8"));
     }
 
     #[test]

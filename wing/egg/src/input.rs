@@ -1,11 +1,12 @@
 //! What waits to be written to the terminal.
 //!
-//! The terminal may refuse bytes for as long as the program does not read, so a thread
-//! of its own does the writing, and everyone else only puts bytes here.
+//! The terminal may refuse bytes for as long as the program does not read, so a task of
+//! its own does the writing, and everyone else only puts bytes here.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
+use tokio::sync::Notify;
 use wt_protocol::AttachmentId;
 
 /// Answers to terminal queries that may wait, in bytes. A program that asks and never
@@ -39,11 +40,11 @@ pub(crate) enum Source {
     Answer,
 }
 
-/// The queue between the clients and the thread that writes.
+/// The queue between the clients and the one task that writes.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
     state: Mutex<State>,
-    filled: Condvar,
+    filled: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -117,23 +118,23 @@ impl InputQueue {
     /// Ends the queue: [`Self::next`] gives nothing from here on.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.filled.notify_all();
+        self.filled.notify_one();
     }
 
-    /// Waits for the next piece; `None` after the end. Blocks the calling thread.
-    pub(crate) fn next(&self) -> Option<Piece> {
-        let mut state = self.lock();
+    /// Waits for the next piece; `None` after the end. One task waits at a time.
+    pub(crate) async fn next(&self) -> Option<Piece> {
         loop {
-            if state.closed {
-                return None;
+            {
+                let mut state = self.lock();
+                if state.closed {
+                    return None;
+                }
+                if let Some(piece) = state.pieces.pop_front() {
+                    return Some(piece);
+                }
             }
-            if let Some(piece) = state.pieces.pop_front() {
-                return Some(piece);
-            }
-            state = self
-                .filled
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            // What is added before this line leaves its notice behind.
+            self.filled.notified().await;
         }
     }
 
@@ -147,8 +148,8 @@ impl InputQueue {
 mod tests {
     use super::*;
 
-    #[test]
-    fn pieces_keep_their_order_and_owner() {
+    #[tokio::test]
+    async fn pieces_keep_their_order_and_owner() {
         let queue = InputQueue::default();
         let ann = AttachmentId::from_bytes([1; 16]);
 
@@ -156,21 +157,21 @@ mod tests {
         queue.answer(b"\x1b[?1c".to_vec());
 
         assert_eq!(
-            queue.next(),
+            queue.next().await,
             Some(Piece {
                 from: Source::Attachment(ann),
                 bytes: vec![7; WRITE_SIZE]
             })
         );
         assert_eq!(
-            queue.next(),
+            queue.next().await,
             Some(Piece {
                 from: Source::Attachment(ann),
                 bytes: vec![7]
             })
         );
         assert_eq!(
-            queue.next(),
+            queue.next().await,
             Some(Piece {
                 from: Source::Answer,
                 bytes: b"\x1b[?1c".to_vec()
@@ -178,8 +179,8 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_program_that_asks_and_never_reads_cannot_fill_memory() {
+    #[tokio::test]
+    async fn a_program_that_asks_and_never_reads_cannot_fill_memory() {
         let queue = InputQueue::default();
 
         for _ in 0..100 {
@@ -188,6 +189,6 @@ mod tests {
 
         assert_eq!(queue.lock().waiting_answers, 65_000);
         queue.close();
-        assert_eq!(queue.next(), None);
+        assert_eq!(queue.next().await, None);
     }
 }

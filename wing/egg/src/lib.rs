@@ -14,6 +14,7 @@
 
 pub mod attachments;
 pub mod backend;
+pub mod boundary;
 pub mod cast;
 pub mod client;
 pub mod dir;
@@ -21,6 +22,8 @@ pub mod env;
 mod input;
 mod limits;
 pub mod log;
+pub mod machine;
+mod master;
 pub mod play;
 pub mod process;
 pub mod pty;
@@ -35,3 +38,4 @@ pub mod wire;
 pub use client::EggClient;
 pub use dir::{DirError, EggDir, ExitRecord, Meta};
 pub use limits::LifeLimits;
+pub use machine::{Machine, Relation};

@@ -26,6 +26,11 @@ pub const MAX_OUTPUT_WINDOW: u64 = 16 << 30;
 /// Output kept in memory while the disk is full, in bytes.
 const MEMORY_WINDOW: u64 = 1 << 20;
 
+/// Parts into which the window is cut. Each is an open file, and a process may have 1,024 of
+/// those (getrlimit(2), the usual soft `RLIMIT_NOFILE`), so it is not the size of a part
+/// that is fixed.
+const SEGMENTS: u64 = 16;
+
 /// Bytes of one segment in memory: how often a full disk is tried again.
 const MEMORY_SEGMENT: u64 = 64 << 10;
 
@@ -78,7 +83,7 @@ impl OutputLog {
         Ok(Self {
             folder: folder.to_owned(),
             window,
-            segment_size: (window / 16).clamp(64 << 10, 16 << 20),
+            segment_size: (window / SEGMENTS).max(64 << 10),
             segments: VecDeque::new(),
             end: 0,
             disk_full: false,
@@ -340,6 +345,16 @@ mod tests {
                 bytes: vec![]
             }
         );
+    }
+
+    #[test]
+    fn a_log_has_few_files_open_however_large_its_window_is() {
+        for window in [MIN_OUTPUT_WINDOW, DEFAULT_OUTPUT_WINDOW, MAX_OUTPUT_WINDOW] {
+            let dir = tempfile::tempdir().unwrap();
+            let log = OutputLog::create(dir.path(), window).unwrap();
+
+            assert!(window.div_ceil(log.segment_size) <= SEGMENTS, "{window}");
+        }
     }
 
     #[test]

@@ -96,6 +96,26 @@ fn tree() -> Vec<(u32, Stat)> {
     found
 }
 
+/// Closes what this process inherited beyond its three standard descriptors.
+///
+/// For processes that outlive whoever started them: a pipe or a lock of the starter's that
+/// they held on to would hang the starter's own readers. Called before anything is opened.
+pub fn close_inherited() {
+    const STANDARD: i32 = 2;
+    let names = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let numbers: Vec<i32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|number| *number > STANDARD)
+        .collect();
+    for number in numbers {
+        // That of the list itself is closed already.
+        let _ = nix::unistd::close(number);
+    }
+}
+
 /// Whether a process is stopped by a signal.
 pub fn is_stopped(pid: u32) -> bool {
     read_stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))

@@ -1,11 +1,13 @@
 //! The backend without a boundary: a program on a plain terminal.
 
 use std::env::consts;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use filedescriptor::FileDescriptor;
 use nix::unistd::{AccessFlags, Uid, User, access};
 use portable_pty::{CommandBuilder, MasterPty, PtySize, native_pty_system};
 use wt_protocol::rpc::Isolation;
@@ -17,12 +19,15 @@ use crate::backend::{Backend, Program, SpawnError, Spawned, Terminal};
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Starts programs with nothing but the user's own rights around them.
-#[derive(Debug, Default)]
-pub struct Unsandboxed;
+#[derive(Debug)]
+pub struct Unsandboxed(
+    /// What is said of it: that there is nothing, or that the machine around it is the boundary.
+    pub Isolation,
+);
 
 impl Backend for Unsandboxed {
     fn isolation(&self) -> Isolation {
-        Isolation::None
+        self.0
     }
 
     fn spawn(&self, program: &Program, size: Winsize) -> Result<Spawned, SpawnError> {
@@ -59,11 +64,7 @@ impl Backend for Unsandboxed {
         let pair = native_pty_system()
             .openpty(pty_size(size))
             .map_err(system("a terminal"))?;
-        let output = pair
-            .master
-            .try_clone_reader()
-            .map_err(system("a terminal"))?;
-        let input = pair.master.take_writer().map_err(system("a terminal"))?;
+        let master = non_blocking(&*pair.master).map_err(system("a terminal"))?;
         let child = pair
             .slave
             .spawn_command(command)
@@ -74,27 +75,61 @@ impl Backend for Unsandboxed {
         })?;
         // The egg reaps every process below it by pid, so the handle is not needed.
         drop(child);
+        let size = Size::of(&master).map_err(|e| system("a terminal")(e.into()))?;
         Ok(Spawned {
             pid,
-            output,
-            input,
-            terminal: Box::new(Pty(pair.master)),
+            ends_with: pid,
+            master,
+            terminal: Box::new(size),
+            notes: Vec::new(),
+            held: None,
         })
     }
 }
 
-struct Pty(Box<dyn MasterPty + Send>);
+/// The size of a terminal, by its master end.
+pub(crate) struct Size(File);
 
-impl Terminal for Pty {
+impl Size {
+    pub(crate) fn of(master: &File) -> io::Result<Self> {
+        master.try_clone().map(Self)
+    }
+}
+
+impl Terminal for Size {
     fn resize(&self, size: Winsize) -> io::Result<()> {
-        self.0.resize(pty_size(size)).map_err(io::Error::other)
+        let size = rustix::termios::Winsize {
+            ws_row: size.rows,
+            ws_col: size.cols,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        Ok(rustix::termios::tcsetwinsize(&self.0, size)?)
     }
 
     fn foreground(&self) -> Option<u32> {
-        self.0
-            .process_group_leader()
-            .and_then(|pid| u32::try_from(pid).ok())
+        let group = rustix::termios::tcgetpgrp(&self.0).ok()?;
+        u32::try_from(group.as_raw_nonzero().get()).ok()
     }
+}
+
+/// The descriptor of a terminal's master end, as it names itself.
+struct Descriptor(RawFd);
+
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
+
+/// A file on the same master end. That it does not block holds for all who share it.
+fn non_blocking(master: &dyn MasterPty) -> anyhow::Result<File> {
+    let raw = master
+        .as_raw_fd()
+        .ok_or_else(|| anyhow::anyhow!("it has no descriptor"))?;
+    let mut descriptor = FileDescriptor::dup(&Descriptor(raw))?;
+    descriptor.set_non_blocking(true)?;
+    Ok(descriptor.as_file()?)
 }
 
 fn pty_size(size: Winsize) -> PtySize {
@@ -173,6 +208,7 @@ pub fn platform() -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::master::{self, Taken};
 
     #[test]
     fn a_command_is_found_as_a_shell_would() {
@@ -207,13 +243,13 @@ mod tests {
         };
 
         assert!(matches!(
-            Unsandboxed.spawn(&program, Winsize::DEFAULT),
+            Unsandboxed(Isolation::None).spawn(&program, Winsize::DEFAULT),
             Err(SpawnError::NoFolder(_))
         ));
     }
 
-    #[test]
-    fn a_program_gets_its_size_variables_and_folder() {
+    #[tokio::test]
+    async fn a_program_gets_its_size_variables_and_folder() {
         let program = Program {
             command: ["sh", "-c", "stty size; pwd; echo $FOO; env | wc -l"]
                 .map(String::from)
@@ -225,12 +261,15 @@ mod tests {
             ],
         };
 
-        let mut spawned = Unsandboxed
+        let spawned = Unsandboxed(Isolation::None)
             .spawn(&program, Winsize { cols: 97, rows: 31 })
             .unwrap();
-        let mut text = Vec::new();
+        let (mut output, _) = master::split(spawned.master).unwrap();
+        let (mut text, mut buffer) = (Vec::new(), [0; 1024]);
         // The end of a terminal's output is an error on Linux (EIO).
-        let _ = spawned.output.read_to_end(&mut text);
+        while let Ok(taken @ Taken { count: 1.., .. }) = output.read(&mut buffer).await {
+            text.extend_from_slice(&buffer[..taken.count]);
+        }
 
         let text = String::from_utf8(text).unwrap();
         assert!(text.starts_with("31 97\r\n/usr\r\nbar\r\n"), "{text}");

@@ -1,8 +1,9 @@
 //! The egg process: one program, and everyone who wants to see it.
 //!
-//! Threads and tasks, and who ends them:
-//! - a thread that reads the terminal, ended by the end of its output;
-//! - a thread that writes it, ended by closing the input queue;
+//! One thread does everything, so that a key and its echo pass with one wake-up each. Its
+//! tasks, and who ends them:
+//! - a task that reads the terminal, ended by the end of its output;
+//! - a task that writes it, ended by closing the input queue or with the runtime;
 //! - one task that accepts connections, and two for each connection (one that reads
 //!   messages, and while attached one that sends), all ended with the runtime;
 //! - the main task, which reaps processes and decides when the egg is done.
@@ -11,10 +12,10 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
@@ -26,6 +27,7 @@ use subtle::ConstantTimeEq;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, broadcast, watch};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wt_files::Lock;
 use wt_protocol::limits::{
@@ -33,18 +35,20 @@ use wt_protocol::limits::{
 };
 use wt_protocol::local::{EggStatus, FromEgg, LOCAL_VERSION, ToEgg};
 use wt_protocol::rpc::{
-    Failure, FailureKind, Principal, ScreenText, SendPart, Sent, SessionChange, SessionEvent,
-    SessionStatus, Until, WaitFrom, WaitReason, Waited,
+    Failure, FailureKind, Isolation, Principal, ScreenText, SendPart, Sent, SessionChange,
+    SessionEvent, SessionStatus, Until, WaitFrom, WaitReason, Waited,
 };
 use wt_protocol::session::{Attach, Attached, ClientMessage, Exit, History, WingMessage, Winsize};
 use wt_protocol::{AttachmentId, EggEpoch, SessionName};
 
 use crate::attachments::{Attachments, Input, StreamId};
-use crate::backend::{Backend, Program, Spawned, Terminal};
+use crate::backend::{Backend, Held, Program, Spawned, Terminal};
+use crate::boundary::{Boundary, Sandbox};
 use crate::dir::{DIR_VERSION, EggDir, ExitRecord, Meta};
 use crate::input::{InputQueue, Source};
 use crate::limits::{Life, LifeLimits, Look, Next};
 use crate::log::{ENDED_OUTPUT, OutputLog};
+use crate::master::{self, CLOSED_TERMINAL_POLL, Taken};
 use crate::process;
 use crate::pty::Unsandboxed;
 use crate::recording::{Mark, Recorder};
@@ -52,14 +56,14 @@ use crate::screen::{Attention, Model, ModelLimits, Modes, Mouse, Screen, Size};
 use crate::socket::LocalSocket;
 use crate::typing;
 use crate::waiting::{Echo, Pattern, Search};
-use crate::wire::{MessageReader, MessageWriter};
+use crate::wire::{self, MessageReader, MessageWriter};
 
-/// Bytes read from the terminal at once. The kernel gives at most 64 KiB.
-const READ_SIZE: usize = 64 * 1024;
+/// Bytes taken from the terminal at once. The slowest output keeps the model busy for less
+/// than a millisecond with them, and so long may a key wait in a flood.
+const READ_SIZE: usize = 16 * 1024;
 
-/// How often a terminal that nobody has open is looked at again. A program may close its
-/// terminal and open it later, so only the program's end is the end.
-const CLOSED_TERMINAL_POLL: Duration = Duration::from_millis(50);
+/// Bytes of the log that a wait searches at once.
+const SEARCH_SIZE: usize = 64 * 1024;
 
 /// After the program ended, output is waited for this long since the last byte when
 /// something else still holds the terminal open.
@@ -93,8 +97,15 @@ const MIDDLE_CHUNK: usize = 4_096 - 64;
 /// A connection must say hello in this time.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
+/// How often a session with a budget of computing time is looked at.
+const BUDGET_POLL: Duration = Duration::from_secs(1);
+
 /// Connections to one egg at once. Each costs two small tasks and a socket.
 const MAX_CONNECTIONS: usize = 256;
+
+/// Between two sizes that the program gets. Whoever drags the border of a window makes
+/// dozens in a second, and full-screen programs draw everything anew for each.
+const RESIZE_PAUSE: Duration = Duration::from_millis(100);
 
 /// Scrollback lines that a snapshot carries to a client.
 const SNAPSHOT_SCROLLBACK: usize = 2_000;
@@ -117,6 +128,9 @@ pub struct Launch {
     /// What its user should know of how it was made, each one sentence.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What holds the program.
+    #[serde(default)]
+    pub boundary: Boundary,
 }
 
 /// What the egg tells its starter, on its standard output, once.
@@ -188,6 +202,10 @@ struct Egg {
     dir: EggDir,
     key: [u8; 32],
     program_pid: u32,
+    /// The child whose end is the end of the program.
+    ends_with: u32,
+    /// What holds the program, until it has ended.
+    held: Mutex<Option<Box<dyn Held>>>,
     state: Mutex<State>,
     input: InputQueue,
     terminal: Mutex<Box<dyn Terminal>>,
@@ -237,8 +255,14 @@ struct State {
     printed_at: Instant,
     /// When a client left last.
     left_at: Instant,
+    /// When the terminal got another size last.
+    resized_at: Option<Instant>,
+    /// A task waits to give it the size that holds then.
+    resize_is_due: bool,
     /// Why the egg ended the session by itself.
     ended_because: Option<String>,
+    /// What is to be said of what the ended session left.
+    left: Vec<String>,
     /// The recording, if there is one.
     recorder: Option<Recorder>,
     /// Set once all output of the ended program is in the log.
@@ -275,13 +299,37 @@ impl Egg {
             .transpose()
             .map_err(|e| failure("make the recording", &e))?;
 
-        let backend = Unsandboxed;
+        let sandbox;
+        let backend: &dyn Backend = match &launch.boundary {
+            Boundary::None => &Unsandboxed(Isolation::None),
+            Boundary::Outer => &Unsandboxed(Isolation::OuterBoundary),
+            Boundary::Namespace(policy) => {
+                sandbox = Sandbox {
+                    policy,
+                    id: meta.id.as_str(),
+                    network_log: dir.network_log(),
+                    enforced: dir.enforced(),
+                    policy_record: dir.policy(),
+                    kept_settings: dir.kept_settings(),
+                };
+                &sandbox
+            }
+        };
         let Spawned {
             pid,
-            output,
-            input,
+            ends_with,
+            master,
             terminal,
+            notes,
+            held,
         } = backend.spawn(&launch.program, launch.size)?;
+        let (output, input) = match master::split(master) {
+            Ok(both_ways) => both_ways,
+            Err(error) => {
+                process::end_tree(pid).await;
+                return Err(failure("watch the terminal", &error));
+            }
+        };
         let mut epoch = [0; 16];
         getrandom::fill(&mut epoch).map_err(|e| failure("draw random bytes", &e))?;
         let epoch = EggEpoch::from_bytes(epoch);
@@ -301,6 +349,8 @@ impl Egg {
             dir,
             key,
             program_pid: pid,
+            ends_with,
+            held: Mutex::new(held),
             state: Mutex::new(State {
                 screen: Model::new(screen_size(size), limits),
                 attachments: Attachments::new(epoch, size),
@@ -311,7 +361,10 @@ impl Egg {
                 last_send: None,
                 printed_at: Instant::now(),
                 left_at: Instant::now(),
+                resized_at: None,
+                resize_is_due: false,
                 ended_because: None,
+                left: Vec::new(),
                 recorder,
                 exit: None,
                 killed: false,
@@ -326,16 +379,14 @@ impl Egg {
             next_stream: AtomicU64::new(0),
             events: broadcast::Sender::new(WAITING_EVENTS),
             apart: launch.enter_delay.unwrap_or(APART),
-            notes: launch.notes,
+            notes: launch.notes.into_iter().chain(notes).collect(),
             started: Instant::now(),
             flush: Notify::new(),
             sent: AtomicU64::new(0),
             _alive: alive,
         });
-        let reading = Arc::clone(&egg);
-        thread::spawn(move || reading.read_terminal(output));
-        let writing = Arc::clone(&egg);
-        thread::spawn(move || writing.write_terminal(input));
+        tokio::spawn(Arc::clone(&egg).read_terminal(output));
+        tokio::spawn(Arc::clone(&egg).write_terminal(input));
         Ok((egg, listener, launch.life))
     }
 
@@ -344,17 +395,26 @@ impl Egg {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // The terminal's two threads.
+    // The terminal's two tasks.
 
-    fn read_terminal(&self, mut output: Box<dyn Read + Send>) {
+    async fn read_terminal(self: Arc<Self>, mut output: master::Output) {
         let mut buffer = vec![0; READ_SIZE];
         loop {
-            match output.read(&mut buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            match output.read(&mut buffer).await {
                 // EIO: nobody has the terminal open at this moment (pty(7)).
-                Ok(0) | Err(_) if self.program_ended.load(Ordering::Acquire) => break,
-                Ok(0) | Err(_) => thread::sleep(CLOSED_TERMINAL_POLL),
-                Ok(n) => self.take_output(&buffer[..n]),
+                Ok(Taken { count: 0, .. }) | Err(_)
+                    if self.program_ended.load(Ordering::Acquire) =>
+                {
+                    break;
+                }
+                Ok(Taken { count: 0, .. }) | Err(_) => sleep(CLOSED_TERMINAL_POLL).await,
+                Ok(Taken { count, more }) => {
+                    self.take_output(&buffer[..count]);
+                    if more {
+                        // Keys and clients come between two pieces of a flood.
+                        yield_now().await;
+                    }
+                }
             }
         }
         self.output_ended.notify_one();
@@ -478,20 +538,22 @@ impl Egg {
         }
     }
 
-    fn write_terminal(&self, mut input: Box<dyn Write + Send>) {
-        while let Some(piece) = self.input.next() {
+    async fn write_terminal(self: Arc<Self>, mut input: master::Input) {
+        while let Some(piece) = self.input.next().await {
             // A terminal that is gone takes nothing; the program's end is seen elsewhere.
-            let _ = input.write_all(&piece.bytes).and_then(|()| input.flush());
+            let _ = input.write_all(&piece.bytes).await;
             self.input.written(&piece);
-            if let Source::Attachment(from) = piece.from {
-                self.lock()
-                    .attachments
-                    .applied(&from, piece.bytes.len() as u64);
-                self.tell();
+            match piece.from {
+                Source::Attachment(from) => {
+                    self.lock()
+                        .attachments
+                        .applied(&from, piece.bytes.len() as u64);
+                    self.tell();
+                }
+                Source::Sent => self.tell(),
+                Source::Answer => {}
             }
         }
-        // Dropping the writer would type an end-of-file; the process ends first.
-        std::mem::forget(input);
     }
 
     /// Wakes every attached client's sender.
@@ -507,6 +569,7 @@ impl Egg {
         let prompting = tokio::spawn(Arc::clone(&self).watch_for_prompts());
         let recording = tokio::spawn(Arc::clone(&self).keep_recording());
         let living = tokio::spawn(Arc::clone(&self).keep_limits(life));
+        let budget = tokio::spawn(Arc::clone(&self).keep_budget());
         let (Ok(mut child), Ok(mut terminate), Ok(mut interrupt)) = (
             signal(SignalKind::child()),
             signal(SignalKind::terminate()),
@@ -528,7 +591,9 @@ impl Egg {
         };
         self.program_ended.store(true, Ordering::Release);
         self.wait_for_last_output().await;
-        self.record_exit(exit);
+        budget.abort();
+        let left = self.clear_up().await;
+        self.record_exit(exit, left);
         let reaping = Arc::clone(&self);
         let reaper = tokio::spawn(async move {
             while child.recv().await.is_some() {
@@ -562,13 +627,57 @@ impl Egg {
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => return ended,
             };
-            if pid == Pid::from_raw(self.program_pid as i32) {
+            if pid == Pid::from_raw(self.ends_with as i32) {
+                let (code, signal) = self.exact_status().unwrap_or((code, signal));
                 ended = Some(Exit {
                     code,
                     signal,
                     at_ms: now_ms(),
                 });
             }
+        }
+    }
+
+    /// How the program ended, when the child that ends with it is another one.
+    fn exact_status(&self) -> Option<(Option<i32>, Option<i32>)> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = held.as_ref()?.status().ok()?;
+        Some((status.code(), status.signal()))
+    }
+
+    /// Takes the boundary down and gives what is to be said of it.
+    async fn clear_up(&self) -> Vec<String> {
+        let held = {
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            held.take()
+        };
+        let Some(held) = held else {
+            return Vec::new();
+        };
+        let cleared = tokio::task::spawn_blocking(|| held.clear_up());
+        cleared.await.unwrap_or_else(|error| {
+            vec![format!(
+                "what the session left could not be looked at: {error}"
+            )]
+        })
+    }
+
+    /// Ends a session that has used up what its policy gives it.
+    async fn keep_budget(self: Arc<Self>) {
+        loop {
+            let over = {
+                let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                match held.as_ref() {
+                    Some(held) if held.has_budget() => held.over_budget(),
+                    _ => return,
+                }
+            };
+            if let Some(because) = over {
+                self.lock().ended_because = Some(because);
+                self.begin_kill();
+                return;
+            }
+            sleep(BUDGET_POLL).await;
         }
     }
 
@@ -588,11 +697,12 @@ impl Egg {
         }
     }
 
-    fn record_exit(&self, exit: Exit) {
+    fn record_exit(&self, exit: Exit, left: Vec<String>) {
         self.input.close();
         let record = {
             let mut state = self.lock();
             state.exit = Some(exit.clone());
+            state.left = left.clone();
             self.happened(&state, SessionChange::Exited(exit.clone()));
             let mark = Mark::Exited {
                 code: exit.code,
@@ -605,6 +715,8 @@ impl Egg {
                 exit,
                 bytes_written: state.log.end(),
                 note: state.ended_because.clone(),
+                notes: self.notes.clone(),
+                left,
             }
         };
         if let Err(error) = self.dir.write_exit(&record) {
@@ -683,9 +795,7 @@ impl Egg {
     }
 
     async fn connection(self: &Arc<Self>, socket: UnixStream) -> io::Result<()> {
-        let (read, write) = socket.into_split();
-        let mut reader = MessageReader::new(read);
-        let mut writer = MessageWriter::new(write);
+        let (mut reader, mut writer) = wire::split(socket)?;
         let hello = timeout(HELLO_DEADLINE, reader.next::<ToEgg>())
             .await
             .map_err(io::Error::from)??;
@@ -741,6 +851,7 @@ impl Egg {
         };
         let mut notes = self.notes.clone();
         notes.extend(state.ended_because.clone());
+        notes.extend(state.left.iter().cloned());
         if let Some(note) = state.recorder.as_ref().and_then(Recorder::note) {
             notes.push(note.to_owned());
         }
@@ -968,7 +1079,7 @@ impl Egg {
         if let Some(search) = search
             && *cursor < state.log.end()
         {
-            let Ok(piece) = state.log.read(*cursor, READ_SIZE) else {
+            let Ok(piece) = state.log.read(*cursor, SEARCH_SIZE) else {
                 return WaitStep::Over(refuse(FailureKind::Failed, "the output cannot be read"));
             };
             *cursor = piece.offset + piece.bytes.len() as u64;
@@ -1023,7 +1134,7 @@ impl Egg {
         }
     }
 
-    fn resize(&self, size: Winsize) -> FromEgg {
+    fn resize(self: &Arc<Self>, size: Winsize) -> FromEgg {
         let size = Winsize::from_reported(size.cols, size.rows);
         if !self.lock().attachments.set_size(size) {
             return refuse(
@@ -1077,7 +1188,6 @@ impl Egg {
         let mark = Mark::Attached { by: by.clone() };
         self.record(&mut self.lock(), |recorder, at| recorder.mark(at, &mark));
         let sender = self.admit(&request, principal, stream);
-        self.settle_size();
         self.count_changed(SessionChange::Attached);
         self.tell();
 
@@ -1126,6 +1236,8 @@ impl Egg {
         state.attention = None;
         let log = (state.log.start(), state.log.end());
         let admitted = state.attachments.attach(request, principal, stream, log);
+        // What it is shown is drawn for the size that holds with it.
+        self.apply_size(&mut state);
         let snapshot = match admitted.history {
             History::Continued => None,
             History::Fresh | History::Skipped { .. } | History::Differs => {
@@ -1155,7 +1267,11 @@ impl Egg {
         }
     }
 
-    fn client_message(&self, id: &AttachmentId, message: ClientMessage) -> io::Result<()> {
+    fn client_message(
+        self: &Arc<Self>,
+        id: &AttachmentId,
+        message: ClientMessage,
+    ) -> io::Result<()> {
         match message {
             ClientMessage::Input { offset, bytes } => {
                 let mut state = self.lock();
@@ -1183,7 +1299,8 @@ impl Egg {
             ClientMessage::Attach(_)
             | ClientMessage::Call(_)
             | ClientMessage::Detach
-            | ClientMessage::Watch { .. } => {
+            | ClientMessage::Watch { .. }
+            | ClientMessage::Access(_) => {
                 return Err(io::ErrorKind::InvalidData.into());
             }
         }
@@ -1196,15 +1313,36 @@ impl Egg {
         self.happened(&state, change(state.attachments.attached() as u32));
     }
 
-    /// Brings terminal and model to the size that holds.
-    fn settle_size(&self) {
+    /// Brings terminal and model to the size that holds, now or when the pause since the last
+    /// size is over.
+    fn settle_size(self: &Arc<Self>) {
         let mut state = self.lock();
+        if state.resize_is_due || state.screen.size() == screen_size(state.attachments.size()) {
+            return;
+        }
+        match state.resized_at.map(|at| at + RESIZE_PAUSE) {
+            Some(next) if Instant::now() < next => {
+                state.resize_is_due = true;
+                let egg = Arc::clone(self);
+                tokio::spawn(async move {
+                    sleep_until(next).await;
+                    let mut state = egg.lock();
+                    state.resize_is_due = false;
+                    egg.apply_size(&mut state);
+                });
+            }
+            _ => self.apply_size(&mut state),
+        }
+    }
+
+    fn apply_size(&self, state: &mut State) {
         let size = state.attachments.size();
         if state.screen.size() == screen_size(size) {
             return;
         }
+        state.resized_at = Some(Instant::now());
         state.screen.resize(screen_size(size));
-        self.record(&mut state, |recorder, at| recorder.resize(at, size));
+        self.record(state, |recorder, at| recorder.resize(at, size));
         let terminal = self.terminal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = terminal.resize(size) {
             tracing::debug!(%error, "the terminal did not take its size");

@@ -45,7 +45,8 @@ impl LocalSocket {
             match timeout(CHECK, self.listener.accept()).await {
                 Ok(Ok((socket, _))) if is_one_of_us(&socket) => return socket,
                 Ok(Ok(_)) => {
-                    tracing::warn!("a connection from another user or namespace was refused")
+                    let why = "it comes from another user or namespace";
+                    self.warn(&why, "a connection was refused");
                 }
                 Ok(Err(error)) => {
                     self.warn(&error, "a connection could not be accepted");

@@ -168,6 +168,7 @@ impl Egg {
             enter_delay: Some(Duration::from_millis(1)),
             life: LifeLimits::default(),
             notes: Vec::new(),
+            boundary: wt_egg::boundary::Boundary::None,
         };
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "this_program_becomes_an_egg", "--nocapture"])
@@ -224,6 +225,8 @@ fn meta() -> Meta {
         egg_pid: None,
         pid: None,
         boot_id: None,
+        machine: None,
+        program_version: None,
     }
 }
 

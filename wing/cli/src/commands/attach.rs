@@ -1,9 +1,12 @@
 //! `wt attach`: shows a session in this terminal.
 
-use wt_protocol::rpc::SessionRecord;
+use std::time::Duration;
+
+use tokio::time::timeout;
+use wt_protocol::rpc::{SessionRecord, SessionStatus};
 use wt_protocol::session::Exit;
 use wt_wing::attach::{End, Options};
-use wt_wing::config::{PrefixKey, WingConfig};
+use wt_wing::config::{Clipboard, PrefixKey, WingConfig};
 use wt_wing::profile::Profile;
 use wt_wing::{Error, ErrorCode};
 
@@ -13,9 +16,15 @@ use crate::nested;
 use crate::output::{Output, plain, stdout_failed};
 use crate::place::{Place, Where};
 use crate::tty;
-use crate::tty::attach::{Ending, Story};
+use crate::tty::attach::{Ending, Manner, Story};
 use crate::tty::select::Selected;
 use crate::views::how_it_ended;
+
+const EXAMPLES: &str = "Examples:
+  wt attach work
+  wt attach --select
+  wt attach work --read-only --wing desk
+  wt attach work --remote box";
 
 /// Show a session in this terminal; without a name, list the living ones
 ///
@@ -24,6 +33,7 @@ use crate::views::how_it_ended;
 /// leaving; SIGHUP and SIGTERM leave as well and end with 128 and their number. Inside a
 /// session it is refused.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: Option<String>,
@@ -37,30 +47,48 @@ pub(crate) struct Args {
     #[arg(long)]
     takeover: bool,
     #[command(flatten)]
-    prefix: Prefix,
+    manners: Manners,
     #[command(flatten)]
     whereabouts: Where,
 }
 
-/// The key that begins a command to this client
+/// How long the end of a session waits for what it left.
+const LAST_NOTES: Duration = Duration::from_secs(5);
+
+/// How many sentences of that are told; the record has all.
+const MAX_LAST_NOTES: usize = 20;
+
+/// How this terminal shows a session
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(super) struct Prefix {
+pub(super) struct Manners {
     /// The key before Q, instead of Ctrl+B: C-a to C-z, C-\, or none [default: wing.yaml's]
     #[arg(long, value_name = "KEY")]
     prefix: Option<PrefixKey>,
+    /// What programs may do to the clipboard: off, copy or copy-and-clear [default: wing.yaml's,
+    /// else copy]
+    #[arg(long, value_name = "POLICY")]
+    clipboard: Option<Clipboard>,
 }
 
-impl Prefix {
-    /// The key that was given, else the profile's, else Ctrl+B.
-    pub(super) fn choose(&self, profile: &Profile) -> Result<PrefixKey, Error> {
-        let configured = WingConfig::read(profile)?.prefix;
-        Ok(self.prefix.or(configured).unwrap_or_default())
+impl Manners {
+    /// Whether none of it was given.
+    pub(super) fn says_nothing(&self) -> bool {
+        self.prefix.is_none() && self.clipboard.is_none()
+    }
+
+    /// What was given, else what the profile says, else the defaults.
+    pub(super) fn choose(&self, profile: &Profile) -> Result<Manner, Error> {
+        let configured = WingConfig::read(profile)?;
+        Ok(Manner {
+            prefix: self.prefix.or(configured.prefix).unwrap_or_default(),
+            clipboard: self.clipboard.or(configured.clipboard).unwrap_or_default(),
+        })
     }
 }
 
 pub(crate) async fn run(args: Args, output: Output) -> Done {
     let profile = Profile::locate()?;
-    let prefix = args.prefix.choose(&profile)?;
+    let manner = args.manners.choose(&profile)?;
     let place = Place::find(&profile, &args.whereabouts).await?;
     let name = if args.select {
         match select(&profile, &place, output).await? {
@@ -86,7 +114,7 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         let how = session
             .exit
             .as_ref()
-            .map_or("is lost".to_owned(), how_it_ended);
+            .map_or_else(|| how_it_is(&session), how_it_ended);
         return Err(Stop::Error(
             Error::failed(format!("the session {shown} {how}"))
                 .hint(format!("its last screen is in `wt session read {shown}`")),
@@ -104,7 +132,15 @@ pub(crate) async fn run(args: Args, output: Output) -> Done {
         read_only: args.read_only,
         takeover: args.takeover,
     };
-    attach(&place, &session, options, prefix).await
+    attach(&place, &session, options, manner).await
+}
+
+/// Why a session without an end on record cannot be shown.
+fn how_it_is(session: &SessionRecord) -> String {
+    match session.status {
+        SessionStatus::Foreign => "belongs to another host, which shares the profile".to_owned(),
+        _ => "is lost".to_owned(),
+    }
 }
 
 /// Lets the user choose among the living sessions.
@@ -139,10 +175,10 @@ pub(super) async fn attach(
     place: &Place,
     session: &SessionRecord,
     options: Options,
-    prefix: PrefixKey,
+    manner: Manner,
 ) -> Done {
     let target = place.target(&session.id);
-    let (ending, story) = Box::pin(tty::attach::run(target, options, prefix))
+    let (ending, story) = Box::pin(tty::attach::run(target, options, manner))
         .await
         .map_err(|e| Error::failed(format!("cannot use this terminal: {e}")))?;
     let Story {
@@ -175,6 +211,9 @@ pub(super) async fn attach(
         }
         Ending::Attachment(Ok(End::Exited(exit))) => {
             tell(&format!("{name} {}", how_it_ended(&exit)));
+            if !is_stalled {
+                tell_what_it_left(place, session).await;
+            }
             Ok(status_of(&exit))
         }
         Ending::Attachment(Ok(End::Unheard)) => {
@@ -186,6 +225,28 @@ pub(super) async fn attach(
             format!("this terminal's place in {name} was taken by another process"),
         ))),
         Ending::Attachment(Err(error)) => Err(Stop::Error(error)),
+    }
+}
+
+/// Says what is to be known of a session that ended while it was shown.
+async fn tell_what_it_left(place: &Place, session: &SessionRecord) {
+    // Its end is told whether or not there is more to say.
+    let Ok(Ok(ended)) = timeout(LAST_NOTES, place.get(&session.id)).await else {
+        return;
+    };
+    let is_new = |note: &&String| !session.notes.contains(note);
+    let (mut told, mut left) = (0, 0);
+    for note in ended.notes.iter().filter(is_new) {
+        if told < MAX_LAST_NOTES {
+            told += 1;
+            say(&format!("note: {}", plain(note)));
+        } else {
+            left += 1;
+        }
+    }
+    if left > 0 {
+        let id = &session.id;
+        say(&format!("note: {left} more: wt session ps --json, session {id}"));
     }
 }
 

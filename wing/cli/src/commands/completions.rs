@@ -17,6 +17,6 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, output: Output) -> Done {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "wt", &mut script);
-    output.bytes(&script)?;
+    output.script(&script)?;
     Ok(0)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+use wt_sandbox::probe::{self, Feature, FeatureName, FeatureState, HostReport};
 use wt_wing::agents::{self, Installed};
 use wt_wing::checkup::{self, Check, Grade};
 use wt_wing::control;
@@ -11,13 +12,16 @@ use wt_wing::host::{Ability, Host, Logout};
 use wt_wing::login_path::LoginPath;
 use wt_wing::profile::{Profile, local_user, variables};
 
+use super::egg;
 use crate::error::Done;
+use crate::nested;
 use crate::output::{Output, plain};
 
 /// Check what is installed, what this machine can enforce, and whether the profile is in order
 ///
 /// Agents are looked for in the PATH of this terminal and, while the daemon runs, where it
-/// would find them. Ends with 1 if something stops wt from working, and with 0 otherwise.
+/// would find them. What holds sessions is tried. Ends with 1 if something stops wt from
+/// working, a sandbox that cannot be enforced among that, and with 0 otherwise.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -26,7 +30,17 @@ struct Report {
     status: Grade,
     agents: Vec<AgentView>,
     host: HostView,
+    sandbox: SandboxView,
     checks: Vec<Check>,
+}
+
+/// What a session here would be held by: tried, and not told from files.
+#[derive(Serialize)]
+struct SandboxView {
+    /// Whether a session starts with all of it.
+    enforced: bool,
+    landlock_abi: u32,
+    features: Vec<Feature>,
 }
 
 #[derive(Serialize)]
@@ -85,7 +99,10 @@ pub(crate) async fn run(Args {}: Args, output: Output) -> Done {
     );
     let mut checks = checkup::profile(&profile);
     checks.push(daemon);
+    checks.push(checkup::sessions(&profile));
     checks.push(checkup::logout(&logout));
+    let sandbox = probe::host();
+    checks.push(sandbox_check(&sandbox));
     let (daemon_path, problem) = view.map_or((None, None), |view| (Some(view.path), view.problem));
     if let Some(problem) = problem {
         checks.push(Check {
@@ -105,7 +122,12 @@ pub(crate) async fn run(Args {}: Args, output: Output) -> Done {
             .into_iter()
             .map(|agent| AgentView::new(agent, daemon_path.as_deref()))
             .collect(),
-        host: host.into(),
+        host: HostView::new(host, &sandbox),
+        sandbox: SandboxView {
+            enforced: sandbox.is_sufficient(),
+            landlock_abi: sandbox.landlock_abi,
+            features: sandbox.features,
+        },
         checks,
     };
     output.answer(&report, || describe(&report, output))?;
@@ -160,56 +182,78 @@ impl From<Ability> for AbilityView {
     }
 }
 
-impl From<Host> for HostView {
-    fn from(host: Host) -> Self {
+impl HostView {
+    /// What files tell, corrected by what was tried.
+    fn new(host: Host, tried: &HostReport) -> Self {
+        let ability = |ability: Ability, name: FeatureName| {
+            let feature = tried.features.iter().find(|feature| feature.name == name);
+            let mut view = AbilityView::from(ability);
+            if let Some(feature) = feature {
+                view.available = Some(feature.state != FeatureState::Missing);
+                view.detail.clone_from(&feature.detail);
+            }
+            view
+        };
         Self {
             kernel: host.kernel,
-            user_namespaces: host.user_namespaces.into(),
+            user_namespaces: ability(host.user_namespaces, FeatureName::Namespaces),
             landlock: LandlockView {
-                ability: host.landlock.into(),
-                abi: host.landlock_abi,
+                ability: ability(host.landlock, FeatureName::Landlock),
+                abi: Some(tried.landlock_abi).filter(|abi| *abi > 0),
             },
             cgroup_v2: CgroupView {
                 ability: host.cgroup_v2.into(),
                 controllers: host.cgroup_controllers,
             },
-            seccomp: host.seccomp.into(),
+            seccomp: ability(host.seccomp, FeatureName::Seccomp),
         }
+    }
+}
+
+/// Whether sessions start here.
+fn sandbox_check(host: &HostReport) -> Check {
+    let missing: Vec<&Feature> = host
+        .features
+        .iter()
+        .filter(|feature| feature.needed && feature.state == FeatureState::Missing)
+        .collect();
+    let Some(first) = missing.first() else {
+        return Check {
+            name: "sandbox",
+            status: Grade::Ok,
+            message: "sessions are held by all of it".to_owned(),
+            hint: None,
+        };
+    };
+    let names: Vec<&str> = missing.iter().map(|feature| feature.name.name()).collect();
+    let cause = first.cause.as_deref().unwrap_or(&first.detail);
+    if let Some(session) = nested::session() {
+        return Check {
+            name: "sandbox",
+            status: Grade::Failed,
+            message: format!(
+                "this terminal is in the session {session}, and in a sandbox no other can be put up"
+            ),
+            hint: Some("run it in a terminal outside of the session".to_owned()),
+        };
+    }
+    Check {
+        name: "sandbox",
+        status: Grade::Failed,
+        message: format!(
+            "no session starts without --unsandboxed: {} missing; {cause}",
+            names.join(", ")
+        ),
+        hint: first
+            .remedy
+            .as_ref()
+            .and_then(|remedy| remedy.lines().next())
+            .map(str::to_owned),
     }
 }
 
 fn describe(report: &Report, output: Output) -> String {
     let agents: Vec<Vec<String>> = report.agents.iter().map(agent_row).collect();
-    let host = &report.host;
-    let abi = host
-        .landlock
-        .abi
-        .map_or(String::new(), |abi| format!(", version {abi}"));
-    let controllers = match host.cgroup_v2.controllers.as_slice() {
-        [] => String::new(),
-        names => format!(": {}", names.join(" ")),
-    };
-    let abilities = [
-        ("user namespaces", &host.user_namespaces, String::new()),
-        ("landlock", &host.landlock.ability, abi),
-        ("cgroup v2", &host.cgroup_v2.ability, controllers),
-        ("seccomp", &host.seccomp, String::new()),
-    ];
-    let abilities: Vec<Vec<String>> = abilities
-        .into_iter()
-        .map(|(name, ability, more)| {
-            let word = match ability.available {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "unknown",
-            };
-            vec![
-                name.to_owned(),
-                word.to_owned(),
-                format!("{}{more}", plain(&ability.detail)),
-            ]
-        })
-        .collect();
     let mut checks = Vec::new();
     for check in &report.checks {
         let word = match check.status {
@@ -229,7 +273,7 @@ fn describe(report: &Report, output: Output) -> String {
     }
     [
         output.table(&["AGENT", "VERSION", "PROGRAM"], &agents),
-        output.table(&["HOST", "", host.kernel.as_str()], &abilities),
+        egg::features(&report.sandbox.features, output),
         output.table(&["CHECK", "", ""], &checks),
     ]
     .join("\n")

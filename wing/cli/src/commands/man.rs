@@ -25,7 +25,7 @@ pub(crate) fn run(args: Args, output: Output) -> Done {
             clap_mangen::Man::new(Cli::command())
                 .render(&mut page)
                 .map_err(stdout_failed)?;
-            output.bytes(&page)?;
+            output.script(&page)?;
         }
         Some(dir) => clap_mangen::generate_to(Cli::command(), &dir)
             .map_err(|e| Error::failed(format!("cannot write to {}: {e}", dir.display())))?,

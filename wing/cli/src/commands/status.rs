@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use wt_protocol::{WingId, WingLabel};
+use wt_wing::checkup::{self, Skew};
 use wt_wing::control::{self, DaemonStatus, LinkState};
 use wt_wing::profile::Profile;
 
@@ -17,6 +18,12 @@ pub(crate) struct Args {}
 struct Status<'a> {
     running: bool,
     daemon: Option<DaemonView<'a>>,
+    /// The version of this program.
+    program_version: &'static str,
+    /// What runs another version.
+    skew: Option<Skew>,
+    /// The host of the daemon of a shared profile, when that is another one.
+    elsewhere: Option<String>,
 }
 
 /// A daemon, as JSON shows it.
@@ -66,11 +73,43 @@ pub(super) async fn show(profile: &Profile, output: Output) -> Done {
     let document = Status {
         running: status.is_some(),
         daemon: status.as_ref().map(DaemonView::from),
+        program_version: wt_wing::VERSION,
+        skew: checkup::skew(profile, status.as_ref()),
+        elsewhere: control::elsewhere(profile)?,
     };
     output.answer(&document, || {
-        status.as_ref().map_or("not running".to_owned(), describe)
+        let mut lines = vec![match (&status, &document.elsewhere) {
+            (Some(status), _) => describe(status),
+            (None, Some(host)) => format!(
+                "not running here; it runs on the host {}, which shares this profile",
+                plain(host)
+            ),
+            (None, None) => "not running".to_owned(),
+        }];
+        lines.extend(document.skew.as_ref().map(describe_skew));
+        lines.join("\n")
     })?;
     Ok(0)
+}
+
+/// What runs another version, in words.
+fn describe_skew(skew: &Skew) -> String {
+    let daemon = skew.daemon.as_ref();
+    let mut running: Vec<String> = daemon
+        .map(|version| format!("the daemon is {}", plain(version)))
+        .into_iter()
+        .collect();
+    running.extend(
+        skew.sessions
+            .iter()
+            .map(|one| format!("the session {} is {}", one.name, plain(&one.version))),
+    );
+    format!(
+        "versions   this program is {}; {}\nhint       {}",
+        wt_wing::VERSION,
+        running.join(", "),
+        skew.hint
+    )
 }
 
 /// A daemon in words, one fact a line.
@@ -108,7 +147,29 @@ pub(super) fn describe(status: &DaemonStatus) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use wt_wing::sessions::OtherVersion;
+
     use super::*;
+
+    #[test]
+    fn what_runs_another_version_is_shown_with_what_to_do() {
+        let skew = Skew {
+            daemon: Some("0.0.9".to_owned()),
+            sessions: vec![OtherVersion {
+                id: "abcdefghijkl".parse().unwrap(),
+                name: "work".parse().unwrap(),
+                version: "0.0.8".to_owned(),
+            }],
+            hint: "start them again".to_owned(),
+        };
+
+        let words = describe_skew(&skew);
+        assert!(
+            words.contains("the daemon is 0.0.9, the session work is 0.0.8\n"),
+            "{words}"
+        );
+        assert!(words.ends_with("hint       start them again"), "{words}");
+    }
 
     #[test]
     fn a_daemon_is_shown_in_this_form() {
@@ -139,8 +200,15 @@ mod tests {
         sessions   3
         ");
         insta::assert_snapshot!(
-            serde_json::to_string(&Status { running: true, daemon: Some((&status).into()) }).unwrap(),
-            @r#"{"running":true,"daemon":{"mode":"roost","pid":42,"version":"0.1.0","wing_id":"abcdefghijklmnopqrstuvwxyz","fingerprint":"abcd-efgh-ijkl-mnop-qrst-uvwx-yz","label":"desk","roost":"http://127.0.0.1:8080","account":"local","link":"up","link_since":"2027-01-15T08:00:00Z","error":null,"admission":"approve","sessions":3}}"#
+            serde_json::to_string(&Status {
+                running: true,
+                daemon: Some((&status).into()),
+                program_version: "0.1.0",
+                skew: None,
+                elsewhere: None,
+            })
+            .unwrap(),
+            @r#"{"running":true,"daemon":{"mode":"roost","pid":42,"version":"0.1.0","wing_id":"abcdefghijklmnopqrstuvwxyz","fingerprint":"abcd-efgh-ijkl-mnop-qrst-uvwx-yz","label":"desk","roost":"http://127.0.0.1:8080","account":"local","link":"up","link_since":"2027-01-15T08:00:00Z","error":null,"admission":"approve","sessions":3},"program_version":"0.1.0","skew":null,"elsewhere":null}"#
         );
     }
 }

@@ -5,25 +5,34 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wt_protocol::limits::MAX_RAW_PAGE;
-use wt_protocol::rpc::{Request, SessionRecord, StartSession};
+use wt_protocol::rpc::{
+    BoundaryChoice, Conversation, Request, SessionRecord, StartSession,
+};
 use wt_wing::Error;
 use wt_wing::attach::Options;
-use wt_wing::config::PrefixKey;
 use wt_wing::profile::Profile;
 
-use super::attach::{Prefix, attach, status_of};
+use super::attach::{Manners, attach, status_of};
 use crate::error::{Done, Stop, say, usage};
 use crate::nested;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 use crate::tty;
+use crate::tty::attach::Manner;
 use crate::views::{SessionView, how_it_ended};
+
+const EXAMPLES: &str = "Examples:
+  wt terminal
+  wt terminal --name build --detach -- make test
+  wt terminal --name work --cwd /srv/app --env MODE=debug --record
+  wt terminal --remote box --name work";
 
 /// Start a session with a shell or a command, and show it in this terminal
 ///
 /// Ctrl+B Q leaves the session, which goes on; `wt attach NAME` shows it again. With --json
 /// or --detach it starts in the background. Ends with the status of the session's program.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     how: How,
@@ -51,15 +60,61 @@ pub(super) struct How {
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
-    prefix: Prefix,
+    boundary: Held,
+    #[command(flatten)]
+    manners: Manners,
     #[command(flatten)]
     whereabouts: Where,
+}
+
+/// What holds a session.
+#[derive(Debug, Default, clap::Args)]
+struct Held {
+    /// Apply this file in place of the egg.yaml of the profile
+    #[arg(long, value_name = "FILE", conflicts_with = "unsandboxed")]
+    config: Option<PathBuf>,
+    /// Log the system calls that the sandbox refuses, in the log of the kernel
+    #[arg(long, conflicts_with = "unsandboxed")]
+    trace: bool,
+    /// No sandbox: this machine, a virtual machine say, is the boundary
+    #[arg(long)]
+    unsandboxed: bool,
+}
+
+impl Held {
+    fn choice(self, here: Option<&Path>) -> Result<BoundaryChoice, Error> {
+        let config = match self.config {
+            Some(file) => choose_cwd(Some(file), here)?,
+            None => None,
+        };
+        Ok(BoundaryChoice {
+            unsandboxed: self.unsandboxed,
+            config,
+            trace: self.trace,
+        })
+    }
 }
 
 impl How {
     /// Whether it is started in this profile.
     pub(super) fn is_here(&self) -> bool {
         self.whereabouts.is_here()
+    }
+
+    /// Whether none of it was given.
+    pub(super) fn says_nothing(&self) -> bool {
+        let Held {
+            config,
+            trace,
+            unsandboxed,
+        } = &self.boundary;
+        self.name.is_none()
+            && self.cwd.is_none()
+            && self.env.is_empty()
+            && !(self.record || self.detach || *trace || *unsandboxed)
+            && config.is_none()
+            && self.manners.says_nothing()
+            && self.whereabouts.is_here()
     }
 }
 
@@ -69,7 +124,7 @@ pub(super) struct One {
 }
 
 pub(crate) async fn run(args: Args, output: Output) -> Done {
-    start(args.how, None, args.command, Request::Start, output).await
+    start(args.how, None, args.command, None, output).await
 }
 
 /// Starts a session: a command, or an agent with these arguments.
@@ -77,7 +132,7 @@ pub(super) async fn start(
     args: How,
     agent: Option<String>,
     command: Vec<String>,
-    request: impl FnOnce(StartSession) -> Request,
+    conversation: Option<Conversation>,
     output: Output,
 ) -> Done {
     let stays = !args.detach && !output.is_json();
@@ -88,7 +143,7 @@ pub(super) async fn start(
         ));
     }
     let profile = Profile::locate()?;
-    let prefix = args.prefix.choose(&profile)?;
+    let manner = args.manners.choose(&profile)?;
     let here = if args.whereabouts.is_here() {
         Some(current_dir()?)
     } else {
@@ -107,12 +162,28 @@ pub(super) async fn start(
     if stays {
         nested::refuse(&profile, &place, None).await?;
     }
-    let session = place.act(request(session)).await?;
+    let boundary = args.boundary.choice(here.as_deref())?;
+    let request = match conversation {
+        // What wings of older versions know as well.
+        None if boundary == BoundaryChoice::default() => Request::Start(session),
+        conversation => Request::StartIn {
+            start: session,
+            conversation,
+            boundary,
+        },
+    };
+    let session = place
+        .act(request)
+        .await
+        .map_err(|error| match args.whereabouts.is_here() {
+            true => nested::explain(error),
+            false => error,
+        })?;
     for note in &session.notes {
         say(&format!("note: {}", plain(note)));
     }
     if stays {
-        return show(&place, &session, prefix).await;
+        return show(&place, &session, manner).await;
     }
     let (name, id) = (plain(&session.name).into_owned(), session.id.clone());
     output.answer(
@@ -126,13 +197,13 @@ pub(super) async fn start(
 
 /// Attaches to a session that was just started. A program that has ended already has its
 /// output shown all the same.
-async fn show(place: &Place, session: &SessionRecord, prefix: PrefixKey) -> Done {
+async fn show(place: &Place, session: &SessionRecord, manner: Manner) -> Done {
     let options = Options {
         size: tty::size(),
         read_only: false,
         takeover: false,
     };
-    let stop = match attach(place, session, options, prefix).await {
+    let stop = match attach(place, session, options, manner).await {
         Err(Stop::Error(error)) => error,
         done => return done,
     };

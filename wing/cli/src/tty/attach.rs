@@ -2,52 +2,53 @@
 //!
 //! One loop owns everything: it reads keys, passes them on as commands, draws what comes
 //! back, and reacts to signals. It never waits for one thing alone: a stalled link does
-//! not stop the detach key, a stalled terminal does not stop the link's keep-alive. The
-//! terminal is read and written by threads of their own, because both may block for as
-//! long as its user likes; each ends when the loop closes its end of their channel.
+//! not stop the detach key, a stalled terminal does not stop the link's keep-alive.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
+use wt_protocol::session::Winsize;
 use wt_wing::Error;
 use wt_wing::attach::{Command, End, Event, Options, Target};
-use wt_wing::config::PrefixKey;
+use wt_wing::config::{Clipboard, PrefixKey};
 
+use super::clipboard::{ClipboardGuard, MAX_COPY};
+use super::device::{Keyboard, READ_SIZE, Screen};
 use super::input::{Input, Piece};
 use super::keys::{Action, Keys};
 use super::outer::Outer;
 use super::raw::RawMode;
 use crate::output::plain;
 
-/// Keys and pastes that may wait for a slow link, in bytes; reading stops beyond it.
-/// Room for a large paste, so that the detach key behind it is still seen.
+/// Keys and pastes that may wait for a slow link, in bytes; reading stops beyond it, as
+/// long as the session goes on to take some.
 const MAX_QUEUED: usize = 4 << 20;
+
+/// How long a session may take nothing of a full queue. After that reading goes on, so that
+/// the leaving key is found, and what else is typed is refused.
+const STALLED: Duration = Duration::from_secs(1);
+
+/// How long what was typed before the leaving key may take to be passed on.
+const LAST_INPUT: Duration = Duration::from_millis(500);
+
+/// How long the terminal's title says something that happened.
+const NOTICE: Duration = Duration::from_secs(10);
+
+/// How long a notice waits for the end of a sequence that it must not break in two.
+const NOTICE_RETRY: Duration = Duration::from_secs(1);
 
 /// Most bytes of one input command; a paste becomes many.
 const INPUT_CHUNK: usize = 16 * 1024;
 
-/// One read of the terminal.
-const READ_SIZE: usize = 16 * 1024;
-
-/// Reads of the terminal that wait for the loop.
-const READS: usize = 4;
-
 /// Commands and events under way between this loop and the attachment.
 const CHANNEL: usize = 64;
-
-/// Pieces of output that wait for the terminal; each has at most a few records.
-const WRITES: usize = 8;
 
 /// How long an attachment may take to say goodbye when the user leaves.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -78,6 +79,15 @@ pub(crate) enum Ending {
     Attachment(Result<End, Error>),
 }
 
+/// How a user likes to be attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Manner {
+    /// The key before Q.
+    pub(crate) prefix: PrefixKey,
+    /// What the session may do to the clipboard.
+    pub(crate) clipboard: Clipboard,
+}
+
 /// What the user should be told after an attach, beyond how it ended.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
@@ -96,11 +106,23 @@ pub(crate) struct Story {
 pub(crate) async fn run(
     target: Target,
     options: Options,
-    prefix: PrefixKey,
+    manner: Manner,
 ) -> io::Result<(Ending, Story)> {
+    // On a worker of the runtime, which what comes in wakes directly. The thread that waits
+    // for the command's end would have to be woken by one of them, twice for each key.
+    let attaching = tokio::spawn(attach(target, options, manner));
+    attaching
+        .await
+        .unwrap_or_else(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(error) => Err(io::Error::other(error)),
+        })
+}
+
+async fn attach(target: Target, options: Options, manner: Manner) -> io::Result<(Ending, Story)> {
     let mut signals = Signals::new()?;
     let raw = RawMode::enter()?;
-    let mut attached = Attached::start(target, options, prefix)?;
+    let mut attached = Attached::start(target, options, manner)?;
     let mut keyboard = Keyboard::start()?;
     let ending = attached.serve(&raw, &mut keyboard, &mut signals).await;
     // What is typed from here on is for whoever reads the terminal next.
@@ -120,9 +142,17 @@ struct Attached {
     keys: Keys,
     outer: Outer,
     screen: Screen,
+    clipboard: ClipboardGuard,
     commands: mpsc::Sender<Command>,
+    /// Leaves without waiting for the commands before.
+    leave_now: Arc<Notify>,
     queue: VecDeque<Command>,
     queued: usize,
+    /// Since when the queue is full and nothing of it was taken.
+    full_since: Option<Instant>,
+    /// The queue was full for too long: what is typed is refused until it is empty.
+    refuses: bool,
+    lost: LostInput,
     events: mpsc::Receiver<Event>,
     attachment: Attachment,
     read_only: bool,
@@ -133,10 +163,42 @@ struct Attached {
     link_is_lost: bool,
     /// When the title is to say that the link is lost.
     say_lost_at: Option<Instant>,
-    said_lost: bool,
+    notices: Notices,
+    /// When what was typed before the leaving key had its time.
+    hurry_at: Option<Instant>,
     leave_by: Option<Instant>,
+    /// The session's size.
+    session_size: Option<Winsize>,
     story: Story,
 }
+
+/// What the title says instead of the program's own.
+#[derive(Debug, Default)]
+struct Notices {
+    /// About the link, for as long as it is lost.
+    link: Option<&'static str>,
+    /// About the session's size, as long as this terminal is too small for it.
+    size: Option<&'static str>,
+    /// About something that happened, until then.
+    event: Option<(&'static str, Instant)>,
+    shown: Option<&'static str>,
+    /// When to look again.
+    look_at: Option<Instant>,
+}
+
+/// Input that was typed and did not reach the session.
+#[derive(Debug, Default)]
+struct LostInput {
+    bytes: usize,
+    /// The start of it.
+    shown: Vec<u8>,
+}
+
+const LINK_LOST: &str = "[link lost, connecting again]";
+const LINK_LOST_FOR_LONG: &str = "[link lost, connecting again; what you type is refused]";
+const IS_TOO_SMALL: &str = "[the session is larger than this terminal: not all of it shows]";
+const TAKES_NO_INPUT: &str = "[the session takes no input; what you type is refused]";
+const COPY_TOO_LONG: &str = "[a copy was too long for the clipboard and was dropped]";
 
 /// The task of the attachment; ended when this is dropped.
 struct Attachment(JoinHandle<Result<End, Error>>);
@@ -148,26 +210,33 @@ impl Drop for Attachment {
 }
 
 impl Attached {
-    fn start(target: Target, options: Options, prefix: PrefixKey) -> io::Result<Self> {
+    fn start(target: Target, options: Options, manner: Manner) -> io::Result<Self> {
         let (commands, command_source) = mpsc::channel(CHANNEL);
         let (event_sink, events) = mpsc::channel(CHANNEL);
         let read_only = options.read_only;
         let is_over_ssh = matches!(target, Target::Ssh(..));
         let screen = Screen::start()?;
+        let leave_now = Arc::new(Notify::new());
         let attachment = tokio::spawn(wt_wing::attach::run(
             target,
             options,
             command_source,
+            Arc::clone(&leave_now),
             event_sink,
         ));
         Ok(Self {
             input: Input::default(),
-            keys: Keys::new(prefix),
+            keys: Keys::new(manner.prefix),
             outer: Outer::default(),
             screen,
+            clipboard: ClipboardGuard::new(manner.clipboard),
             commands,
+            leave_now,
             queue: VecDeque::new(),
             queued: 0,
+            full_since: None,
+            refuses: false,
+            lost: LostInput::default(),
             events,
             attachment: Attachment(attachment),
             read_only,
@@ -177,8 +246,10 @@ impl Attached {
             is_over_ssh,
             link_is_lost: false,
             say_lost_at: None,
-            said_lost: false,
+            notices: Notices::default(),
+            hurry_at: None,
             leave_by: None,
+            session_size: None,
             story: Story::default(),
         })
     }
@@ -201,26 +272,33 @@ impl Attached {
                 () = at(self.leave_by) => return self.unheard(),
                 signal = signals.next() => match signal {
                     Signalled::End(signal) => return Ending::Signal(signal),
-                    Signalled::Resized => self.queue.push_back(Command::Resize(super::size())),
+                    Signalled::Resized => self.resized(),
                     Signalled::Continued => {
                         // A terminal that went away meanwhile shows by the end of its input.
                         let _ = raw.again();
-                        self.queue.push_back(Command::Resize(super::size()));
+                        self.resized();
                     }
                 },
                 () = at(self.say_lost_at) => {
                     self.say_lost_at = None;
-                    let words = self.outer.link_lost();
-                    self.said_lost = !words.is_empty() && writes.try_send(words).is_ok();
+                    self.notices.link.get_or_insert(LINK_LOST);
+                    self.show_notices();
                 }
+                () = at(self.notices.look_at) => self.show_notices(),
+                () = at(self.hurry_at) => {
+                    self.hurry_at = None;
+                    self.leave_now.notify_one();
+                }
+                () = at(self.full_since.map(|since| since + STALLED)) => self.begin_to_refuse(),
                 () = at(release_at) => {
                     release_at = None;
                     let pieces = self.input.release();
                     self.type_in(pieces);
                 }
-                typed = keyboard.typed.recv(), if self.queued < MAX_QUEUED && self.leave_by.is_none() => {
+                typed = keyboard.next(), if self.reads() => {
                     match typed {
                         Some(bytes) => {
+                            self.refuses &= !self.queue.is_empty() || self.input.end_of_paste().is_some();
                             let pieces = self.input.feed(&bytes);
                             release_at = self.input.patience().map(|wait| Instant::now() + wait);
                             self.type_in(pieces);
@@ -234,6 +312,8 @@ impl Attached {
                         (Ok(permit), Some(command)) => {
                             if let Command::Input(bytes) = &command {
                                 self.queued -= bytes.len();
+                                let is_full = self.queued >= MAX_QUEUED && !self.refuses;
+                                self.full_since = is_full.then(Instant::now);
                             }
                             permit.send(command);
                         }
@@ -244,6 +324,7 @@ impl Attached {
                 }
                 Some((permit, event)) = next_event(&writes, &mut self.events) => {
                     let bytes = self.draw(event);
+                    self.look_for_long_copies();
                     if !bytes.is_empty() {
                         permit.send(bytes);
                     }
@@ -252,34 +333,127 @@ impl Attached {
         }
     }
 
+    fn resized(&mut self) {
+        let size = super::size();
+        match self.queue.back_mut() {
+            Some(Command::Resize(waiting)) => *waiting = size,
+            _ => self.queue.push_back(Command::Resize(size)),
+        }
+        self.look_at_sizes();
+    }
+
+    /// The size is that of whoever may type; who has a smaller terminal is told.
+    fn look_at_sizes(&mut self) {
+        let own = super::size();
+        let is_too_small = self
+            .session_size
+            .is_some_and(|session| session.cols > own.cols || session.rows > own.rows);
+        self.notices.size = (is_too_small && !self.may_type).then_some(IS_TOO_SMALL);
+        self.show_notices();
+    }
+
     fn type_in(&mut self, pieces: Vec<Piece>) {
         for action in self.keys.press(pieces) {
             match action {
                 Action::Detach => self.leave(),
+                Action::Send(bytes) if self.may_type && self.refuses => {
+                    self.lost.bytes += bytes.len();
+                    self.ring();
+                }
                 Action::Send(bytes) if self.may_type => {
                     self.queued += bytes.len();
                     for chunk in bytes.chunks(INPUT_CHUNK) {
                         self.queue.push_back(Command::Input(chunk.to_vec()));
                     }
                 }
-                // A bell says that nobody heard the keys; it may be left out while much is drawn.
-                Action::Send(_) if self.outer.is_between_sequences() => {
-                    let _ = self.screen.writes.try_send(vec![BELL]);
-                }
-                Action::Send(_) => {}
+                Action::Send(_) => self.ring(),
             }
+        }
+        if self.queued >= MAX_QUEUED && !self.refuses {
+            self.full_since.get_or_insert_with(Instant::now);
         }
     }
 
-    /// Leaves after what was typed before; at once when it cannot be delivered anyway.
+    /// Whether the terminal is read. What is not read is left to whoever reads it next.
+    fn reads(&self) -> bool {
+        self.leave_by.is_none() && (self.queued < MAX_QUEUED || self.refuses)
+    }
+
+    /// The session takes nothing: from here on only the leaving key counts.
+    fn begin_to_refuse(&mut self) {
+        (self.full_since, self.refuses) = (None, true);
+        // The program that got the start of a paste waits for its end.
+        if let Some(end) = self.input.end_of_paste() {
+            self.queued += end.len();
+            self.queue.push_back(Command::Input(end.to_vec()));
+        }
+        self.tell_now(TAKES_NO_INPUT);
+    }
+
+    /// A bell says that nobody heard the keys; it may be left out while much is drawn.
+    fn ring(&self) {
+        if self.outer.is_between_sequences() {
+            let _ = self.screen.writes.try_send(vec![BELL]);
+        }
+    }
+
+    fn look_for_long_copies(&mut self) {
+        if self.clipboard.take_too_long() {
+            self.story.notes.push(format!(
+                "a program copied more than {MAX_COPY} bytes to the clipboard; the copy was dropped"
+            ));
+            self.story.notes.dedup();
+            self.tell_now(COPY_TOO_LONG);
+        }
+    }
+
+    /// Says in the title that something happened, and rings.
+    fn tell_now(&mut self, text: &'static str) {
+        self.notices.event = Some((text, Instant::now() + NOTICE));
+        self.ring();
+        self.show_notices();
+    }
+
+    /// Brings the title to what it should say.
+    fn show_notices(&mut self) {
+        let now = Instant::now();
+        self.notices.event = self.notices.event.filter(|(_, until)| *until > now);
+        self.notices.look_at = self.notices.event.map(|(_, until)| until);
+        let event = self.notices.event.map(|(text, _)| text);
+        let wanted = self.notices.link.or(event).or(self.notices.size);
+        if wanted == self.notices.shown {
+            return;
+        }
+        let room = self.screen.writes.clone();
+        let written = room.try_reserve().ok().and_then(|permit| {
+            let bytes = match wanted {
+                Some(text) => self.outer.show_notice(text),
+                None => self.outer.clear_notice(),
+            }?;
+            permit.send(bytes);
+            Some(())
+        });
+        match written {
+            Some(()) => self.notices.shown = wanted,
+            None => self.notices.look_at = Some(now + NOTICE_RETRY),
+        }
+    }
+
+    /// Leaves after what was typed before, unless that takes too long.
     fn leave(&mut self) {
         self.queue.push_back(Command::Detach);
+        let now = Instant::now();
+        if self.refuses || self.link_is_lost {
+            self.leave_now.notify_one();
+        } else {
+            self.hurry_at.get_or_insert(now + LAST_INPUT);
+        }
         let grace = match (self.link_is_lost, self.is_over_ssh) {
-            (true, _) => Duration::ZERO,
+            (true, _) => LAST_INPUT,
             (false, true) => SSH_GOODBYE,
             (false, false) => GOODBYE,
         };
-        self.leave_by.get_or_insert(Instant::now() + grace);
+        self.leave_by.get_or_insert(now + grace);
     }
 
     /// How it ends when nobody answers to a goodbye.
@@ -298,35 +472,33 @@ impl Attached {
                 name,
                 id: _,
                 writer,
+                size,
                 skipped,
                 undelivered,
             } => {
                 self.may_type = writer && !self.read_only;
+                self.clipboard.set_active(self.may_type);
                 if let Some(bytes) = skipped {
                     self.story.notes.push(format!(
                         "{bytes} bytes of output were skipped while the link was slow"
                     ));
                 }
-                if !undelivered.is_empty() {
-                    let typed =
-                        String::from_utf8_lossy(&undelivered[..undelivered.len().min(SHOWN_INPUT)])
-                            .into_owned();
-                    self.story.notes.push(format!(
-                        "{} bytes that were typed while the link was lost were not sent: {}",
-                        undelivered.len(),
-                        plain(&typed)
-                    ));
-                }
+                self.lost.add(&undelivered);
                 self.story.name = Some(name);
+                self.session_size = Some(size);
+                self.look_at_sizes();
                 Vec::new()
             }
             Event::Repaint(snapshot) => {
+                self.clipboard.restart();
+                let snapshot = self.clipboard.pass(snapshot);
                 let bytes = self.outer.repaint(&snapshot, super::size());
                 self.input
                     .position_was_asked(self.outer.take_position_queries());
                 bytes
             }
             Event::Output(bytes) => {
+                let bytes = self.clipboard.pass(bytes);
                 self.outer.output(&bytes);
                 self.input
                     .position_was_asked(self.outer.take_position_queries());
@@ -334,6 +506,8 @@ impl Attached {
             }
             Event::Writer(writer) => {
                 let could_type = std::mem::replace(&mut self.may_type, writer && !self.read_only);
+                self.clipboard.set_active(self.may_type);
+                self.look_at_sizes();
                 let is_lost = could_type && !self.may_type;
                 self.was_taken |= is_lost;
                 if is_lost && self.outer.is_between_sequences() {
@@ -341,6 +515,11 @@ impl Attached {
                 } else {
                     Vec::new()
                 }
+            }
+            Event::Resized(size) => {
+                self.session_size = Some(size);
+                self.look_at_sizes();
+                Vec::new()
             }
             Event::LinkLost if !self.link_is_lost => {
                 self.link_is_lost = true;
@@ -350,11 +529,18 @@ impl Attached {
             Event::LinkBack if self.link_is_lost => {
                 self.link_is_lost = false;
                 self.say_lost_at = None;
-                if std::mem::take(&mut self.said_lost) {
-                    self.outer.link_back()
-                } else {
-                    Vec::new()
+                self.notices.link = None;
+                self.show_notices();
+                Vec::new()
+            }
+            Event::Refused(bytes) => {
+                self.lost.add(&bytes);
+                if self.link_is_lost {
+                    self.notices.link = Some(LINK_LOST_FOR_LONG);
+                    self.ring();
+                    self.show_notices();
                 }
+                Vec::new()
             }
             Event::LinkLost | Event::LinkBack => Vec::new(),
         }
@@ -377,6 +563,7 @@ impl Attached {
                 rest.push(self.draw(event));
             }
         }
+        self.tell_what_was_lost();
         rest.push(self.outer.finish());
         let bytes = rest.concat();
         let writes = async {
@@ -397,6 +584,37 @@ impl Attached {
         };
         self.story.is_stalled = is_stalled;
         ending
+    }
+
+    fn tell_what_was_lost(&mut self) {
+        // What this loop still had; the attachment told of its own.
+        self.lost.bytes += self.queued;
+        if self.lost.bytes > 0 {
+            let mut note = format!(
+                "{} bytes that were typed did not reach the session",
+                self.lost.bytes
+            );
+            if !self.lost.shown.is_empty() {
+                let shown = String::from_utf8_lossy(&self.lost.shown);
+                note.push_str(&format!(": {}", plain(&shown)));
+            }
+            self.story.notes.push(note);
+        }
+        if self.keys.behind() > 0 {
+            self.story.notes.push(format!(
+                "{} bytes that came together with the leaving key were dropped",
+                self.keys.behind()
+            ));
+        }
+    }
+}
+
+impl LostInput {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        let room = SHOWN_INPUT - self.shown.len();
+        self.shown
+            .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
 
@@ -419,132 +637,6 @@ async fn at(time: Option<Instant>) {
 
 fn flatten(ended: Result<Result<End, Error>, tokio::task::JoinError>) -> Result<End, Error> {
     ended.unwrap_or_else(|error| Err(Error::failed(format!("the attachment broke off: {error}"))))
-}
-
-/// The thread that reads the user's terminal.
-///
-/// The terminal stays in blocking mode, because that mode belongs to all who share it. So
-/// the thread waits for the terminal and for its own end at once, and never takes what is
-/// typed after the end.
-pub(super) struct Keyboard {
-    pub(super) typed: mpsc::Receiver<Vec<u8>>,
-    /// Closed, it ends the thread.
-    _stop: OwnedFd,
-}
-
-impl Keyboard {
-    pub(super) fn start() -> io::Result<Self> {
-        let (stopped, stop) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
-        let (sink, typed) = mpsc::channel(READS);
-        std::thread::Builder::new()
-            .name("keyboard".to_owned())
-            .spawn(move || {
-                // Any error means that the terminal is gone, which is an end of input.
-                while let Ok(Some(bytes)) = read_terminal(&stopped)
-                    && !bytes.is_empty()
-                    && sink.blocking_send(bytes).is_ok()
-                {}
-            })?;
-        Ok(Self { typed, _stop: stop })
-    }
-}
-
-/// Waits for something typed; none when the other end of `stopped` is closed.
-fn read_terminal(stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
-    let stdin = io::stdin();
-    loop {
-        let mut asked = [
-            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
-            PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
-        ];
-        match poll(&mut asked, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let is_ready = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
-        if is_ready(&asked[1]) {
-            return Ok(None);
-        }
-        if !is_ready(&asked[0]) {
-            continue;
-        }
-        let mut bytes = vec![0; READ_SIZE];
-        match nix::unistd::read(&stdin, &mut bytes) {
-            Ok(count) => {
-                bytes.truncate(count);
-                return Ok(Some(bytes));
-            }
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// The thread that writes to the user's terminal.
-pub(super) struct Screen {
-    pub(super) writes: mpsc::Sender<Vec<u8>>,
-    /// Why it ended, if it did so by itself.
-    pub(super) failed: oneshot::Receiver<io::Error>,
-    done: Option<oneshot::Receiver<()>>,
-}
-
-impl Screen {
-    pub(super) fn start() -> io::Result<Self> {
-        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        let (writes, mut source) = mpsc::channel::<Vec<u8>>(WRITES);
-        let (report, failed) = oneshot::channel();
-        let (finished, done) = oneshot::channel();
-        std::thread::Builder::new()
-            .name("screen".to_owned())
-            .spawn(move || {
-                while let Some(bytes) = source.blocking_recv() {
-                    if let Err(error) = write_whole(&stdout, &bytes) {
-                        let _ = report.send(error);
-                        return;
-                    }
-                    if bytes.is_empty() {
-                        break;
-                    }
-                }
-                let _ = finished.send(());
-                // Until the process ends, so that the end of this thread is never taken for a failure.
-                while source.blocking_recv().is_some() {}
-            })?;
-        Ok(Self {
-            writes,
-            failed,
-            done: Some(done),
-        })
-    }
-
-    /// Waits until everything is written. An empty write marks the end.
-    pub(super) async fn close(&mut self) {
-        if self.writes.send(Vec::new()).await.is_ok()
-            && let Some(done) = self.done.take()
-        {
-            let _ = done.await;
-        }
-    }
-}
-
-fn write_whole(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Somebody who shares the terminal switched it to non-blocking mode.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut asked = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
-                match poll(&mut asked, PollTimeout::NONE) {
-                    Ok(_) | Err(Errno::EINTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 pub(super) struct Signals {

@@ -103,6 +103,14 @@ impl Input {
         }
     }
 
+    /// What is missing of the end mark of a paste that has begun; none outside of pastes.
+    pub(super) fn end_of_paste(&self) -> Option<&'static [u8]> {
+        match self.state {
+            State::Paste(seen) => Some(&PASTE_END[seen..]),
+            State::Ground | State::Escape | State::Ss3 | State::Csi | State::String => None,
+        }
+    }
+
     /// Gives up waiting: what was held are keys.
     pub(super) fn release(&mut self) -> Vec<Piece> {
         let mut pieces = Vec::new();

@@ -33,6 +33,8 @@ pub(super) struct Keys {
     prefix: PrefixKey,
     /// The bytes of a prefix key that waits for its next key, and of the events since.
     armed: Option<Vec<u8>>,
+    /// Bytes that came behind the leaving key in the same read.
+    behind: usize,
 }
 
 impl Keys {
@@ -41,6 +43,7 @@ impl Keys {
         Self {
             prefix,
             armed: None,
+            behind: 0,
         }
     }
 
@@ -48,6 +51,11 @@ impl Keys {
     pub(super) fn press(&mut self, pieces: Vec<Piece>) -> Vec<Action> {
         let mut actions = Vec::new();
         for piece in pieces {
+            if actions.last() == Some(&Action::Detach) {
+                let (Piece::Paste(bytes) | Piece::Text(bytes) | Piece::Sequence(bytes)) = piece;
+                self.behind += bytes.len();
+                continue;
+            }
             match piece {
                 Piece::Paste(bytes) => {
                     let mut out = self.armed.take().unwrap_or_default();
@@ -68,15 +76,19 @@ impl Keys {
                     self.key(classify(&bytes, self.prefix), &bytes, &mut actions)
                 }
             }
-            if actions.last() == Some(&Action::Detach) {
-                break;
-            }
         }
         actions
     }
 
+    /// How many bytes came behind the leaving key, in the read that it was found in. They
+    /// are for nobody: the session is left, and a terminal takes nothing back.
+    pub(super) fn behind(&self) -> usize {
+        self.behind
+    }
+
     fn key(&mut self, key: Key, bytes: &[u8], actions: &mut Vec<Action>) {
         if actions.last() == Some(&Action::Detach) {
+            self.behind += bytes.len();
             return;
         }
         match (self.armed.take(), key) {
@@ -247,6 +259,9 @@ mod tests {
     #[test]
     fn nothing_after_leaving_is_sent() {
         assert_eq!(type_in(&[b"a\x02qrm -rf x\r"]), (b"a".to_vec(), true));
+        let (mut input, mut keys) = (Input::default(), Keys::new(PrefixKey::default()));
+        keys.press(input.feed(b"a\x02qls\r\x1b[A\x1b[200~b\x1b[201~"));
+        assert_eq!(keys.behind(), 3 + 3 + 13);
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The user's own terminal while a session is attached to it.
 //!
 //! What its bytes mean is decided in cores without IO: [`input`] reads what the terminal
-//! sends, [`keys`] finds the prefix key in it, [`outer`] follows what was drawn on it.
-//! [`attach`] is the shell around them, and [`raw`] gives the terminal back in every way
+//! sends, [`keys`] finds the prefix key in it, [`outer`] follows what was drawn on it, and
+//! [`clipboard`] decides what programs may copy.
+//! [`attach`] is the shell around them, [`device`] reads and writes the terminal itself, and [`raw`] gives the terminal back in every way
 //! of ending. [`select`] shows sessions to choose from, and [`play`] a recording.
 
 pub(crate) mod attach;
+mod clipboard;
+mod device;
 mod input;
 mod keys;
 mod outer;

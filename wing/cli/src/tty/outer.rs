@@ -20,6 +20,9 @@ const MAX_LOOK: usize = 64;
 const SAVE_TITLE: &[u8] = b"\x1b[22;0t";
 const RESTORE_TITLE: &[u8] = b"\x1b[23;0t";
 
+/// Takes a notice out of the title.
+const RESTORE_NOTICE: &[u8] = b"\x1b[23;2t";
+
 /// Undoes what a program may have set, and moves nothing.
 ///
 /// Colours and attributes, mouse (one group, so all of it), focus, bracketed paste,
@@ -59,6 +62,8 @@ pub(super) struct Outer {
     /// Dynamic colours that were replaced: 10 text, 11 background, 12 cursor.
     colours_replaced: [bool; 3],
     position_queries: u32,
+    /// The title is one of ours, and the program's is put away.
+    notice: bool,
     state: State,
     look: Vec<u8>,
 }
@@ -95,6 +100,7 @@ impl Outer {
             rows: size.rows,
             palette_replaced: self.palette_replaced,
             colours_replaced: self.colours_replaced,
+            notice: self.notice,
             ..Self::default()
         };
         self.output(snapshot);
@@ -134,23 +140,28 @@ impl Outer {
         self.state == State::Ground
     }
 
-    /// What to write when the link is lost: the terminal's title says so. The screen
-    /// belongs to the session.
-    pub(super) fn link_lost(&self) -> Vec<u8> {
-        if self.drawn && self.is_between_sequences() {
-            b"\x1b[22;2t\x1b]2;[link lost, connecting again]\x1b\\".to_vec()
-        } else {
-            Vec::new()
+    /// What to write to say something in the terminal's title, for the screen belongs to the
+    /// session. None while that would break a sequence of the session in two.
+    pub(super) fn show_notice(&mut self, text: &str) -> Option<Vec<u8>> {
+        if !self.drawn || !self.is_between_sequences() {
+            return None;
         }
+        let save = if self.notice { "" } else { "\x1b[22;2t" };
+        self.notice = true;
+        Some(format!("{save}\x1b]2;{text}\x1b\\").into_bytes())
     }
 
-    /// What to write when the link is back.
-    pub(super) fn link_back(&self) -> Vec<u8> {
-        if self.drawn && self.is_between_sequences() {
-            b"\x1b[23;2t".to_vec()
+    /// What to write to give the program its title back. None as with
+    /// [`Outer::show_notice`].
+    pub(super) fn clear_notice(&mut self) -> Option<Vec<u8>> {
+        if !self.is_between_sequences() {
+            return None;
+        }
+        Some(if std::mem::take(&mut self.notice) {
+            RESTORE_NOTICE.to_vec()
         } else {
             Vec::new()
-        }
+        })
     }
 
     /// What to write when the user leaves.
@@ -167,6 +178,9 @@ impl Outer {
             if *replaced {
                 out.extend_from_slice(format!("\x1b]{number}\x1b\\").as_bytes());
             }
+        }
+        if self.notice {
+            out.extend_from_slice(RESTORE_NOTICE);
         }
         out.extend_from_slice(RESTORE_TITLE);
         out.extend_from_slice(if self.line_is_empty { b"\r" } else { b"\r\n" });
@@ -424,6 +438,35 @@ mod tests {
         outer.output(b"\x1b]0;half a title");
 
         assert!(outer.finish().starts_with(b"\x18\x1b\\"));
+    }
+
+    #[test]
+    fn a_notice_is_one_title_over_the_programs_and_is_taken_back() {
+        let mut outer = attached();
+        let text = |bytes: Option<Vec<u8>>| String::from_utf8(bytes.unwrap_or_default());
+
+        let first = text(outer.show_notice("one"));
+        let second = text(outer.show_notice("two"));
+        let back = text(outer.clear_notice());
+
+        assert_eq!(first.as_deref(), Ok("\x1b[22;2t\x1b]2;one\x1b\\"));
+        assert_eq!(second.as_deref(), Ok("\x1b]2;two\x1b\\"));
+        assert_eq!(back.as_deref(), Ok("\x1b[23;2t"));
+        assert!(!contains(&outer.finish(), RESTORE_NOTICE));
+    }
+
+    #[test]
+    fn a_notice_waits_for_the_end_of_a_sequence_and_goes_when_the_user_leaves() {
+        let mut outer = attached();
+        outer.output(b"\x1b]0;half");
+        assert_eq!(outer.show_notice("one"), None);
+
+        outer.output(b" a title\x07");
+        assert!(outer.show_notice("one").is_some());
+
+        let out = outer.finish();
+        let both = [RESTORE_NOTICE, RESTORE_TITLE].concat();
+        assert!(contains(&out, &both), "{}", out.escape_ascii());
     }
 
     #[test]

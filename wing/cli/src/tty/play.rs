@@ -8,7 +8,8 @@ use tokio::time::{sleep_until, timeout};
 use wt_egg::play::{Command, PlayOptions, Player, SEEK_STEP, Step, Wake};
 use wt_egg::recording::{Ending, Recording};
 
-use super::attach::{Keyboard, Screen, Signalled, Signals};
+use super::attach::{Signalled, Signals};
+use super::device::{Keyboard, Screen};
 use super::input::{Input, Piece};
 use super::raw::RawMode;
 
@@ -155,7 +156,7 @@ impl Theatre {
                     release_at = None;
                     input.release()
                 }
-                typed = keyboard.typed.recv() => match typed {
+                typed = keyboard.next() => match typed {
                     Some(bytes) => {
                         let pieces = input.feed(&bytes);
                         release_at = input.patience().map(|wait| Instant::now() + wait);

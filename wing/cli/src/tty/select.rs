@@ -22,7 +22,8 @@ use wt_protocol::rpc::{ScreenText, SessionRecord};
 use wt_protocol::session::Winsize;
 use wt_wing::Error;
 
-use super::attach::{Keyboard, Screen, Signalled, Signals};
+use super::attach::{Signalled, Signals};
+use super::device::{Keyboard, Screen};
 use super::input::{Input, Piece};
 use super::raw::RawMode;
 use crate::output::plain;
@@ -134,7 +135,7 @@ async fn choose(
                 release_at = None;
                 input.release()
             }
-            typed = keyboard.typed.recv() => match typed {
+            typed = keyboard.next() => match typed {
                 Some(bytes) => {
                     let pieces = input.feed(&bytes);
                     release_at = input.patience().map(|wait| Instant::now() + wait);

@@ -665,7 +665,12 @@ impl Buffer {
         }
         self.grid
             .update_history(history_limit(self.scrollback, cols));
+        self.grid.resize::<Color>(reflow, rows, old_cols);
+        let history = self.grid.history_size();
         self.grid.resize::<Color>(reflow, rows, cols);
+        if cols < old_cols {
+            self.fill_from_history(self.grid.history_size().saturating_sub(history), rows, cols);
+        }
         for line in self.first_line()..rows as i32 {
             self.repair(line);
         }
@@ -685,6 +690,21 @@ impl Buffer {
         }
         self.grid.saved_cursor.input_needs_wrap = false;
         self.settle_cursor();
+    }
+
+    /// Takes lines back from the history that a smaller width pushed there, as far as there
+    /// are blank rows below the cursor to make room.
+    fn fill_from_history(&mut self, pushed: usize, rows: usize, cols: usize) {
+        let below = (self.row()..rows).rev().take_while(|&row| {
+            let blank = Cell::default();
+            row > self.row() && self.cells(row as i32).iter().all(|cell| *cell == blank)
+        });
+        let count = pushed.min(below.count());
+        if count > 0 {
+            // Rows that are added come from the history; those taken away are the blank ones.
+            self.grid.resize::<Color>(false, rows + count, cols);
+            self.grid.resize::<Color>(false, rows, cols);
+        }
     }
 
     /// Lines that the history may have, whatever the width.

@@ -82,6 +82,12 @@ impl Parser {
                         rest = self.text(sink, rest);
                         continue;
                     }
+                    // The ends of lines, without a look at the states.
+                    b'\r' | b'\n' => {
+                        sink.control(byte);
+                        rest = &rest[1..];
+                        continue;
+                    }
                     0x1b => {
                         if let Some((csi, after)) = Csi::whole(rest) {
                             sink.csi(&csi);

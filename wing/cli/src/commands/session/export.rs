@@ -20,11 +20,16 @@ use crate::fetch;
 use crate::output::{Output, plain, stdout_failed};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session export work --output work.cast
+  wt session export work --format text";
+
 /// Write what a session printed to a file or to stdout, living or ended
 ///
 /// From its recording if it has one (`wt terminal --record`), with all times; else from
 /// the output that is kept, which has none.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

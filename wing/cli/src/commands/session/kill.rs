@@ -8,10 +8,15 @@ use crate::error::Done;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session kill work
+  wt session kill work --wing desk";
+
 /// End a session's program and everything that it started
 ///
 /// Returns when the processes are gone.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

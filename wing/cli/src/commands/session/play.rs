@@ -16,11 +16,16 @@ use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 use crate::tty;
 
+const EXAMPLES: &str = "Examples:
+  wt session play work
+  wt session play work --speed 4 --idle-limit 2s";
+
 /// Play the recording of a session in this terminal
 ///
 /// Space pauses, Left and Right jump 10 seconds, Up and Down change the speed, q leaves.
 /// A session is recorded when it was started with --record.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

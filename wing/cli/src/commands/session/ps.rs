@@ -13,10 +13,16 @@ use crate::views::{SessionView, age, isolation_word, status_word};
 /// How much of a writer's name or key a table shows, in characters.
 const WRITER_ID: usize = 8;
 
+const EXAMPLES: &str = "Examples:
+  wt session ps
+  wt session ps --live --json
+  wt session ps --remote box";
+
 /// List sessions: living, lost and ended ones
 ///
 /// Ended sessions are kept for 7 days, the last 100 of them.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only those that live
     #[arg(long)]

@@ -11,8 +11,14 @@ use crate::output::Output;
 use crate::place::{Place, Where};
 use crate::views::ScreenView;
 
+const EXAMPLES: &str = "Examples:
+  wt session read work
+  wt session read work --lines 200 --json
+  wt session read work --raw --from 4096";
+
 /// Print a session's screen, or its output as it was printed
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

@@ -8,8 +8,13 @@ use crate::error::Done;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session rename work build
+  wt session rename abcdefghijkl build --remote box";
+
 /// Give a session another name
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

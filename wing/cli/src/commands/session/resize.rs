@@ -10,8 +10,12 @@ use crate::error::Done;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session resize work 120 40";
+
 /// Give a session's terminal another size, while nobody is attached
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

@@ -8,8 +8,12 @@ use crate::error::Done;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session rm work";
+
 /// Remove an ended session, with its output
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

@@ -12,12 +12,19 @@ use crate::error::{Done, Stop, usage};
 use crate::output::Output;
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session send work 'make test' --enter
+  wt session send work --key C-c
+  wt session send work --stdin < notes.txt
+  wt session send work -- '--help'";
+
 /// Type into a session, without attaching to it
 ///
 /// Text is typed as a person would type it. Text of several lines is pasted, if the program
 /// takes bracketed pastes, so that its line breaks do not submit it; otherwise each line
 /// break is an Enter. Enter is sent only with --enter or --key Enter.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

@@ -9,8 +9,13 @@ use crate::error::Done;
 use crate::output::{Output, plain};
 use crate::place::{Place, Where};
 
+const EXAMPLES: &str = "Examples:
+  wt session signal work INT
+  wt session signal work 10 --remote box";
+
 /// Send a signal to the program in a session's foreground
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

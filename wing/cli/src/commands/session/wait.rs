@@ -14,12 +14,18 @@ use crate::output::Output;
 use crate::place::{Place, Where};
 use crate::views::ExitView;
 
+const EXAMPLES: &str = "Examples:
+  wt session wait work --contains 'tests passed' --timeout 10m
+  wt session wait work --idle 5s --json
+  wt session wait work --exit";
+
 /// Wait until a session prints something, falls silent, or ends
 ///
 /// Looks at the output since the last `wt session send` to the session, or from its start
 /// when nothing was sent; the echo of what was sent is never matched. Ends with 0 when it
 /// came, 7 when the time ran out, and 1 when the session ended first.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The session's name, id, or a unique prefix of its id
     name: String,

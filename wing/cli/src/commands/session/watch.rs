@@ -23,12 +23,17 @@ const WAITING: usize = 64;
 /// What SIGINT ends a program with.
 const INTERRUPTED: u8 = 130;
 
+const EXAMPLES: &str = "Examples:
+  wt session watch
+  wt session watch work --json --wing desk";
+
 /// Tell what happens to sessions, one line for each event
 ///
 /// Events: started, attached, detached, attention (a bell, a notification, or a prompt),
 /// title, renamed, exit, lost. Sessions that live already begin with started. With a name
 /// it ends with that session, else it goes on until it is interrupted.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Only this session: its name, id, or a unique prefix of its id
     name: Option<String>,
