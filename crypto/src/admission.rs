@@ -1,9 +1,9 @@
 //! `clients.json`: whom a wing admits. The wing alone decides, from its own list.
 //!
-//! All that changes the list goes through [`Admission::apply`], [`Admission::lock`] and
-//! [`Admission::unlock`] at the machine, [`Admission::apply_remote`] for an owner who is
-//! elsewhere, and [`Admission::let_in`] and [`Admission::invited`] for clients that come;
-//! each one leaves an announcement. After any of them, and when time passes, the shell
+//! All that changes the list goes through [`Admission::apply`] and [`Admission::unlock`] at
+//! the machine, [`Admission::apply_remote`] for an owner who is elsewhere, and
+//! [`Admission::invited`] and [`Admission::note_grant`] for clients that come; each one
+//! leaves an announcement. After any of them, and when time passes, the shell
 //! asks [`Admission::decide`] again for each live session and ends those that are not
 //! admitted any more.
 //!
@@ -236,7 +236,9 @@ pub enum ChangeError {
     #[error(transparent)]
     Code(#[from] CodeError),
     /// Whoever asked may not change the list.
-    #[error("only an owner whose entry was made on the wing's machine changes the list from elsewhere")]
+    #[error(
+        "only an owner whose entry was made on the wing's machine changes the list from elsewhere"
+    )]
     NotOwner,
     /// The passkey vouched for something else, or is somebody else's.
     #[error("the passkey did not vouch for this change")]
@@ -462,12 +464,16 @@ impl Admission {
             asking.grant.map(CheckedGrant::device_ref),
         ];
         let is_device_revoked = |device: &DeviceKey| self.is_revoked(asking.client, Some(device));
-        if self.is_revoked(asking.client, None) || devices.into_iter().flatten().any(is_device_revoked)
+        if self.is_revoked(asking.client, None)
+            || devices.into_iter().flatten().any(is_device_revoked)
         {
             return Decision::Revoked;
         }
-        let counts =
-            |entry: &&Entry| entry.expires_at_ms.is_none_or(|ends_at_ms| now_ms < ends_at_ms);
+        let counts = |entry: &&Entry| {
+            entry
+                .expires_at_ms
+                .is_none_or(|ends_at_ms| now_ms < ends_at_ms)
+        };
         let is_expired = entry.is_some_and(|entry| !counts(&entry));
         let entry = entry.filter(counts);
         match (self.mode(configured), entry) {
@@ -530,7 +536,8 @@ impl Admission {
     /// settings, and makes the new key of [`Change::Rotate`].
     ///
     /// # Errors
-    /// See [`ChangeError`]; nothing is changed then, but for a wrong code, which counts.
+    /// See [`ChangeError`]; the list is as it was then. A wrong code counts, and one that
+    /// lets in somebody who may not have these terms is used up.
     pub fn apply(
         &mut self,
         change: &Change,
@@ -673,7 +680,8 @@ impl Admission {
         }
     }
 
-    /// Puts a client on the list that used up an invite.
+    /// Puts a client on the list that used up an invite. For clients that are not admitted
+    /// already: what an entry says is replaced.
     ///
     /// # Errors
     /// See [`ChangeError`]; nothing is changed then, and the invite is used up.
@@ -1069,7 +1077,10 @@ mod tests {
         };
 
         assert_eq!(ends(ClientKind::Cli, None), Ok(1 + CLI_LIFETIME_MS));
-        assert_eq!(ends(ClientKind::Cli, Some(u64::MAX)), Ok(1 + CLI_LIFETIME_MS));
+        assert_eq!(
+            ends(ClientKind::Cli, Some(u64::MAX)),
+            Ok(1 + CLI_LIFETIME_MS)
+        );
         assert_eq!(ends(ClientKind::Cli, Some(7)), Ok(7));
         assert_eq!(ends(ClientKind::Cli, Some(1)), Err(ChangeError::Ended));
         for kind in [ClientKind::Browser, ClientKind::RelayPage] {
@@ -1212,13 +1223,11 @@ mod tests {
         list.say(&Change::Allow(of_device(1))).unwrap();
         list.allow_one(2);
 
-        list.say(&Change::Revoke(Revoked::Device(device(9)))).unwrap();
+        list.say(&Change::Revoke(Revoked::Device(device(9))))
+            .unwrap();
 
         for refused in [of_device(3), allow(1)] {
-            assert_eq!(
-                list.say(&Change::Allow(refused)),
-                Err(ChangeError::Revoked)
-            );
+            assert_eq!(list.say(&Change::Allow(refused)), Err(ChangeError::Revoked));
         }
         assert_eq!(list.decide_alone(APPROVE, 2, 8), admitted(&list, 2));
         let (other, device) = (client(4), device(9));
@@ -1453,7 +1462,12 @@ mod tests {
     #[test]
     fn paths_that_lead_elsewhere_and_full_lists_are_refused() {
         let mut list = Admission::default();
-        for path in ["srv", "/srv/../etc", "", &format!("/{}", "x".repeat(MAX_PATH))] {
+        for path in [
+            "srv",
+            "/srv/../etc",
+            "",
+            &format!("/{}", "x".repeat(MAX_PATH)),
+        ] {
             let mut allow = allow(1);
             allow.terms.paths = vec![path.to_owned()];
             assert_eq!(list.say(&Change::Allow(allow)), Err(ChangeError::Paths));
@@ -1467,7 +1481,8 @@ mod tests {
         for number in 1..MAX_CLIENTS {
             let mut key = [0x55; 32];
             key[..8].copy_from_slice(&(number as u64).to_be_bytes());
-            list.clients.insert(ClientKey::from_bytes(key), entry.clone());
+            list.clients
+                .insert(ClientKey::from_bytes(key), entry.clone());
         }
         assert_eq!(
             list.say(&Change::Allow(allow(2))),
@@ -1480,7 +1495,8 @@ mod tests {
     fn the_file_survives_a_rewrite_with_what_a_newer_build_put_in() {
         let (mut list, _) = with_owner(|_| {});
         list.allow_one(2);
-        list.say(&Change::Revoke(Revoked::Client(client(2)))).unwrap();
+        list.say(&Change::Revoke(Revoked::Client(client(2))))
+            .unwrap();
         let grant = checked(client(3), device(3), Role::Operator);
         list.note_grant(&grant, 7).unwrap();
         list.say(&LOCK).unwrap();
@@ -1540,7 +1556,13 @@ mod tests {
         }
 
         fn enrolled(&mut self, holder: &str, origin: &str) -> SoftAuthenticator {
-            let host = origin.split_once("://").unwrap().1.split(':').next().unwrap();
+            let host = origin
+                .split_once("://")
+                .unwrap()
+                .1
+                .split(':')
+                .next()
+                .unwrap();
             let mut device = SoftAuthenticator::new(Kind::P256, origin, host);
             let challenge = passkey_challenge(&HASH, &NONCE, &Act::Enrol.canonical().unwrap());
             let enrolment = device.enrol("key", &challenge);

@@ -54,7 +54,9 @@ pub enum GrantError {
     #[error("the wing is not shared with the organisation of the grant")]
     NotShared,
     /// It ended, has not begun, or would hold for too long.
-    #[error("the grant does not hold at this time; the clocks of the roost and this machine may differ")]
+    #[error(
+        "the grant does not hold at this time; the clocks of the roost and this machine may differ"
+    )]
     Time,
     /// A higher epoch of the account was seen.
     #[error("the relay went back in time: it showed epoch {offered} of the account after {seen}")]
@@ -130,8 +132,12 @@ impl Epochs {
         if !is_name(&grant.account) || !grant.org.as_deref().is_none_or(is_name) {
             return Err(GrantError::Malformed);
         }
-        verify(terms.key.as_bytes(), &signed::grant(grant), &signed.signature)
-            .map_err(|_| GrantError::Signature)?;
+        verify(
+            terms.key.as_bytes(),
+            &signed::grant(grant),
+            &signed.signature,
+        )
+        .map_err(|_| GrantError::Signature)?;
         if grant.roost != *terms.roost || grant.wing != *terms.wing || grant.client != *terms.client
         {
             return Err(GrantError::SomebodyElse);
@@ -213,7 +219,11 @@ pub(crate) mod tests {
         }
     }
 
-    fn check(epochs: &mut Epochs, signed: &SignedGrant, now: u64) -> Result<CheckedGrant, GrantError> {
+    fn check(
+        epochs: &mut Epochs,
+        signed: &SignedGrant,
+        now: u64,
+    ) -> Result<CheckedGrant, GrantError> {
         let terms = GrantTerms {
             roost: &roost_id(),
             key: &grant_key(),
@@ -267,7 +277,10 @@ pub(crate) mod tests {
         assert!(changed(&|_| {}).is_ok());
         assert_eq!(changed(&|g| g.roost = RoostId::from_bytes([0; 32])), wrong);
         assert_eq!(changed(&|g| g.account = "eve".to_owned()), wrong);
-        assert_eq!(changed(&|g| g.device = DeviceKey::from_bytes([0; 32])), wrong);
+        assert_eq!(
+            changed(&|g| g.device = DeviceKey::from_bytes([0; 32])),
+            wrong
+        );
         assert_eq!(changed(&|g| g.client = client(9)), wrong);
         assert_eq!(changed(&|g| g.wing = wing_id(9)), wrong);
         assert_eq!(changed(&|g| g.org = Some("org".to_owned())), wrong);
@@ -292,7 +305,10 @@ pub(crate) mod tests {
         let somebody_else = Err(GrantError::SomebodyElse);
 
         assert!(signed(&|_| {}).is_ok());
-        assert_eq!(signed(&|g| g.roost = RoostId::from_bytes([0; 32])), somebody_else);
+        assert_eq!(
+            signed(&|g| g.roost = RoostId::from_bytes([0; 32])),
+            somebody_else
+        );
         assert_eq!(signed(&|g| g.wing = wing_id(9)), somebody_else);
         assert_eq!(signed(&|g| g.client = client(9)), somebody_else);
         assert_eq!(
@@ -304,8 +320,14 @@ pub(crate) mod tests {
             Err(GrantError::NotShared)
         );
         for name in [String::new(), "x".repeat(MAX_ACCOUNT + 1)] {
-            assert_eq!(signed(&|g| g.account = name.clone()), Err(GrantError::Malformed));
-            assert_eq!(signed(&|g| g.org = Some(name.clone())), Err(GrantError::Malformed));
+            assert_eq!(
+                signed(&|g| g.account = name.clone()),
+                Err(GrantError::Malformed)
+            );
+            assert_eq!(
+                signed(&|g| g.org = Some(name.clone())),
+                Err(GrantError::Malformed)
+            );
         }
     }
 

@@ -4,8 +4,8 @@
 //! types have no `Debug` and no `Clone`, and wipe their bytes when they are dropped.
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
-use wt_protocol::WingId;
 use subtle::ConstantTimeEq as _;
+use wt_protocol::WingId;
 use wt_protocol::control::{NoiseKeyStatement, RevocationStatement, SuccessorStatement};
 use wt_protocol::keys::{ClientKey, DeviceKey, IdentityKey, NoiseKey, Signature};
 use wt_protocol::signed::{self, RelayProof};
@@ -349,7 +349,11 @@ pub fn verify_successor(statement: &SuccessorStatement) -> Result<WingId, BadSig
 pub fn verify_revocation(statement: &RevocationStatement) -> Result<WingId, BadSignature> {
     let wing = WingId::of_identity(&statement.identity);
     let message = signed::revocation(&wing);
-    verify(statement.identity.as_bytes(), &message, &statement.signature)?;
+    verify(
+        statement.identity.as_bytes(),
+        &message,
+        &statement.signature,
+    )?;
     Ok(wing)
 }
 

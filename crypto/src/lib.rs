@@ -4,7 +4,9 @@
 //! pins ([`Pins`]), starts a handshake ([`Initiator`]), and gets a [`Session`] that
 //! only the holder of the certified key can share. The wing answers with
 //! [`Responder`], learns the client's key from the handshake, and asks its own list
-//! ([`Admission`]) whether to go on. A session splits into a [`Sealer`] and an
+//! ([`Admission`]) whether to go on: by an entry, an invite ([`Invites`]), a code that was
+//! compared ([`Waiting`]), a grant ([`Epochs`]) or a passkey ([`Challenge`]), and then what
+//! its role [`permits`]. A session splits into a [`Sealer`] and an
 //! [`Opener`], one for each direction; [`Liveness`] decides when it is dead.
 //!
 //! Like every core, this crate opens no file and no socket and asks no clock: files
@@ -12,7 +14,8 @@
 //! a key is made, and nowhere else.
 //!
 //! What it deliberately does not do: wire types (those are in `wt-protocol`), file
-//! locks and permissions (the shell around it), and grants or passkeys.
+//! locks and permissions (the shell around it), and making grants (a roost does, which
+//! must not depend on this crate).
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -20,6 +23,8 @@ mod cover;
 mod file;
 mod grants;
 mod handshake;
+#[cfg(test)]
+mod identity_vectors;
 mod invites;
 mod keys;
 mod links;

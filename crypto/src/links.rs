@@ -187,9 +187,7 @@ impl RoostHost {
         let host = self.host();
         host == "localhost"
             || host.ends_with(".localhost")
-            || host
-                .parse::<Ipv4Addr>()
-                .is_ok_and(|ip| ip.is_loopback())
+            || host.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
             || bracketed(host).is_some_and(|ip| ip.is_loopback())
     }
 }
@@ -228,9 +226,10 @@ fn is_host(host: &str) -> bool {
         return bracketed(host).is_some();
     }
     // What looks like an address must be one: some resolvers read 127.1 as one too.
-    let is_numeric = host.rsplit('.').next().is_some_and(|last| {
-        last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x")
-    });
+    let is_numeric = host
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x"));
     if is_numeric {
         return host.parse::<Ipv4Addr>().is_ok();
     }
@@ -323,10 +322,23 @@ mod tests {
                 "{roost}"
             );
         }
-        for query in ["?", "?label=", "?name=a", "?label=a&label=b", "?label=-a", "?label=a%20b"] {
+        for query in [
+            "?",
+            "?label=",
+            "?name=a",
+            "?label=a&label=b",
+            "?label=-a",
+            "?label=a%20b",
+        ] {
             assert_eq!(refused(&format!("{good}{query}")), LinkError::Query);
         }
-        for fragment in ["#", "#k=", "#k=abc", "#x=1", "#k=AMBQGAYDAMBQGAYDAMBQGAYDAM"] {
+        for fragment in [
+            "#",
+            "#k=",
+            "#k=abc",
+            "#x=1",
+            "#k=AMBQGAYDAMBQGAYDAMBQGAYDAM",
+        ] {
             assert_eq!(refused(&format!("{good}{fragment}")), LinkError::Fragment);
         }
     }

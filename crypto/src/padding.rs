@@ -68,6 +68,7 @@ mod tests {
         let mut sizes: Vec<usize> = (0..=MAX_RECORD_PLAINTEXT)
             .map(|used| Padding::Buckets.padded(used))
             .collect();
+        assert!((0..=MAX_RECORD_PLAINTEXT).all(|used| Padding::Strict.padded(used) == sizes[used]));
         sizes.dedup();
 
         assert_eq!(sizes, BUCKETS);

@@ -421,7 +421,9 @@ impl CoseKey {
             CoseKey::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(message, signature)
             }
-            CoseKey::Ed25519(key) => UnparsedPublicKey::new(&ED25519, key).verify(message, signature),
+            CoseKey::Ed25519(key) => {
+                UnparsedPublicKey::new(&ED25519, key).verify(message, signature)
+            }
         };
         verified.map_err(|_| PasskeyError::Signature)
     }
@@ -535,10 +537,7 @@ mod tests {
         };
 
         assert_eq!(at(NOW + CHALLENGE_LIFETIME_MS - 1), Ok(()));
-        assert_eq!(
-            at(NOW + CHALLENGE_LIFETIME_MS),
-            Err(PasskeyError::TooLate)
-        );
+        assert_eq!(at(NOW + CHALLENGE_LIFETIME_MS), Err(PasskeyError::TooLate));
         assert_eq!(at(NOW - 1), Err(PasskeyError::TooLate));
     }
 
@@ -568,7 +567,10 @@ mod tests {
             answer(&|d| d.extra = r#","topOrigin":"https://evil.example""#),
             Err(PasskeyError::Origin)
         );
-        assert_eq!(answer(&|d| d.extra = r#","crossOrigin":false,"new":1"#), Ok(()));
+        assert_eq!(
+            answer(&|d| d.extra = r#","crossOrigin":false,"new":1"#),
+            Ok(())
+        );
         assert_eq!(
             answer(&|d| d.extra = r#","origin":"https://evil.example""#),
             Err(PasskeyError::Malformed)
@@ -587,7 +589,10 @@ mod tests {
             answer(&|d| d.credential = b"another".to_vec()),
             Err(PasskeyError::OtherCredential)
         );
-        assert_eq!(answer(&SoftAuthenticator::renew_key), Err(PasskeyError::Signature));
+        assert_eq!(
+            answer(&SoftAuthenticator::renew_key),
+            Err(PasskeyError::Signature)
+        );
     }
 
     #[test]
@@ -642,8 +647,14 @@ mod tests {
         };
 
         assert_eq!(enrol(ORIGIN, RP), Ok(false));
-        assert_eq!(enrol("https://app.roost.example", "app.roost.example"), Ok(true));
-        assert_eq!(enrol("https://app.roost.example:8443", "roost.example"), Ok(true));
+        assert_eq!(
+            enrol("https://app.roost.example", "app.roost.example"),
+            Ok(true)
+        );
+        assert_eq!(
+            enrol("https://app.roost.example:8443", "roost.example"),
+            Ok(true)
+        );
         for rp_id in ["other.example", "example", "oost.example", "", "."] {
             assert_eq!(
                 enrol("https://app.roost.example", rp_id),
@@ -651,10 +662,18 @@ mod tests {
                 "{rp_id}"
             );
         }
-        for origin in ["http://roost.example", "roost.example", "file://", "https://"] {
+        for origin in [
+            "http://roost.example",
+            "roost.example",
+            "file://",
+            "https://",
+        ] {
             assert_eq!(enrol(origin, "roost.example"), Err(PasskeyError::Origin));
         }
-        assert_eq!(enrol("http://127.0.0.1:8080", "127.0.0.1"), Err(PasskeyError::Origin));
+        assert_eq!(
+            enrol("http://127.0.0.1:8080", "127.0.0.1"),
+            Err(PasskeyError::Origin)
+        );
     }
 
     #[test]
@@ -675,7 +694,10 @@ mod tests {
         for length in 0..data.len() {
             assert!(enrol(&data[..length]).is_err());
         }
-        assert_eq!(enrol(&[data, &[0][..]].concat()), Err(PasskeyError::Malformed));
+        assert_eq!(
+            enrol(&[data, &[0][..]].concat()),
+            Err(PasskeyError::Malformed)
+        );
         let assertion = device.assert(&challenge(&Act::Enrol));
         assert_eq!(
             enrol(&assertion.authenticator_data),

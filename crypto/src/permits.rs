@@ -1,6 +1,6 @@
 //! What a role may ask, and where its sessions may start: the one place that says so.
 
-use wt_protocol::access::Role;
+use wt_protocol::access::{Role, WingRequest};
 use wt_protocol::rpc::{BoundaryChoice, Request};
 
 /// Whether a role may ask this at all.
@@ -15,7 +15,9 @@ pub fn permits(role: Role, request: &Request) -> bool {
         | Request::Screen { .. }
         | Request::Output { .. }
         | Request::Recording { .. }
-        | Request::Wait(_) => Role::Observer,
+        | Request::Wait(_)
+        // A passkey that is offered counts for nothing until somebody lets it in.
+        | Request::Wing(WingRequest::Challenge | WingRequest::Enrol(_)) => Role::Observer,
         Request::Start(_)
         | Request::Resume { .. }
         | Request::StartIn { .. }
@@ -25,7 +27,7 @@ pub fn permits(role: Role, request: &Request) -> bool {
         | Request::Signal { .. }
         | Request::Resize { .. }
         | Request::Remove { .. } => Role::Operator,
-        Request::Wing(_) => Role::Owner,
+        Request::Wing(WingRequest::Clients | WingRequest::Change(_)) => Role::Owner,
     };
     role >= least
 }
@@ -64,7 +66,6 @@ fn parts(path: &str) -> Option<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
-    use wt_protocol::access::WingRequest;
     use wt_protocol::rpc::{StartSession, Until, WaitFor, WaitFrom};
     use wt_protocol::session::Winsize;
 
@@ -101,7 +102,7 @@ mod tests {
         assert_eq!(of(Request::Remove { session: session() }), acts);
         let changes = [false, false, true];
         assert_eq!(of(Request::Wing(WingRequest::Clients)), changes);
-        assert_eq!(of(Request::Wing(WingRequest::Challenge)), changes);
+        assert_eq!(of(Request::Wing(WingRequest::Challenge)), reads);
     }
 
     #[test]
@@ -119,7 +120,13 @@ mod tests {
         let paths = ["/srv/app".to_owned(), "/home/ada/".to_owned()];
         let may = |cwd: &str| may_start_in(&paths, cwd);
 
-        for inside in ["/srv/app", "/srv/app/", "/srv/app/x", "/home/ada", "//srv//app/./y"] {
+        for inside in [
+            "/srv/app",
+            "/srv/app/",
+            "/srv/app/x",
+            "/home/ada",
+            "//srv//app/./y",
+        ] {
             assert!(may(inside), "{inside}");
         }
         for outside in [

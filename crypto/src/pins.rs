@@ -823,7 +823,10 @@ impl Pins {
             let succeeded = self.forgotten.get_mut(&wing_id);
             let successor = succeeded.and_then(|left| left.successor.take());
             return match successor {
-                Some(_) => Ok(Forgotten { wing_id, label: None }),
+                Some(_) => Ok(Forgotten {
+                    wing_id,
+                    label: None,
+                }),
                 None => Err(ResolveError::NotFound(name.to_owned())),
             };
         };
@@ -933,6 +936,8 @@ fn presenting(label: &WingLabel, presented: &[Presented]) -> Vec<WingId> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use core::slice::from_ref;
+
     use super::*;
     use crate::keys::{IdentitySecret, NoiseSecret, WingIdentity, verify_statement};
 
@@ -1154,7 +1159,14 @@ mod tests {
         let taken = pins.add(&b, Some(&label("box")), None, 2);
         let pinned = a.wing_id().clone();
         let label_ = label("box");
-        assert_eq!(taken, Err(LabelTaken { label: label_, pinned }.into()));
+        assert_eq!(
+            taken,
+            Err(LabelTaken {
+                label: label_,
+                pinned
+            }
+            .into())
+        );
         assert_eq!(pins, before);
 
         pins.forget("box", 3).unwrap();
@@ -1170,17 +1182,17 @@ mod tests {
         let (mut pins, a, b) = (pinned(&[("box", 1)]), wing(1), wing(2));
         pins.set_verified(a.wing_id());
         let mut statements = WingStatements::default();
-        assert_eq!(pins.take_statements(&statements, &[b.clone()], 4), []);
+        assert_eq!(pins.take_statements(&statements, from_ref(&b), 4), []);
         statements.successors.push(succeeds(1, 2));
 
-        let notices = pins.take_statements(&statements, &[b.clone()], 5);
+        let notices = pins.take_statements(&statements, from_ref(&b), 5);
 
         assert_eq!(notices, [followed(&a, &b, "box")]);
         assert_eq!(pins.resolve("box", &[]), plain(&b));
         let pin = pins.get(b.wing_id()).unwrap();
         assert!(!pin.is_verified() && pins.get(a.wing_id()).is_none());
         assert_eq!(pins.successor_of(a.wing_id()), Some(b.wing_id()));
-        assert_eq!(pins.take_statements(&statements, &[b.clone()], 6), []);
+        assert_eq!(pins.take_statements(&statements, from_ref(&b), 6), []);
         let came_back = PinRefusal::Succeeded {
             wing: Fingerprint::of_wing(a.wing_id()),
             successor: Fingerprint::of_wing(b.wing_id()),
@@ -1200,7 +1212,7 @@ mod tests {
         };
 
         assert_eq!(
-            pins.take_statements(&statements, &[c.clone()], 5),
+            pins.take_statements(&statements, from_ref(&c), 5),
             [followed(&a, &c, "box")]
         );
         assert_eq!(pins.take_statements(&statements, &[c], 6), []);
@@ -1221,7 +1233,7 @@ mod tests {
                 successors,
                 ..WingStatements::default()
             };
-            assert_eq!(pins.take_statements(&statements, &[b.clone()], 5), []);
+            assert_eq!(pins.take_statements(&statements, from_ref(&b), 5), []);
         }
         assert_eq!(pins, before);
     }
@@ -1235,7 +1247,7 @@ mod tests {
             ..WingStatements::default()
         };
 
-        let notices = pins.take_statements(&statements, &[b.clone()], 5);
+        let notices = pins.take_statements(&statements, from_ref(&b), 5);
 
         assert_eq!(notices, [followed(&a, &b, "new")]);
         assert!(pins.get(b.wing_id()).unwrap().is_verified());
@@ -1262,11 +1274,14 @@ mod tests {
         assert!(pins.get(b.wing_id()).is_none());
         let fingerprint = Fingerprint::of_wing(a.wing_id());
         let refusal = Err(PinRefusal::Revoked { wing: fingerprint });
-        assert_eq!(pins.observe(&noise_of(a.clone(), 9), None, None, 6), refusal);
+        assert_eq!(
+            pins.observe(&noise_of(a.clone(), 9), None, None, 6),
+            refusal
+        );
         assert!(pins.forget(a.wing_id().as_str(), 7).is_err());
         let again = pins.resolve("box", &[presents(&b, "box")]);
         assert!(matches!(again, Err(ResolveError::Forgotten { .. })));
-        assert_eq!(pins.take_statements(&statements, &[b.clone()], 8), []);
+        assert_eq!(pins.take_statements(&statements, from_ref(&b), 8), []);
         assert_eq!(Pins::parse(&pins.to_json()), Ok(pins.clone()));
         assert_eq!(pins.tombstones().count(), 1, "strangers leave nothing");
         pins.add(&b, Some(&label("box")), None, 9).unwrap();
@@ -1281,13 +1296,13 @@ mod tests {
                 successors: vec![succeeds(1, 2)],
                 ..WingStatements::default()
             };
-            pins.take_statements(&statements, &[b.clone()], 5);
+            pins.take_statements(&statements, from_ref(&b), 5);
             if compared {
                 pins.set_verified(b.wing_id());
             }
             statements.revocations.push(revoked(1));
 
-            let notices = pins.take_statements(&statements, &[b.clone()], 6);
+            let notices = pins.take_statements(&statements, from_ref(&b), 6);
 
             let doubted = Notice::Doubted {
                 wing: b.wing_id().clone(),

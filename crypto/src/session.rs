@@ -549,6 +549,19 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_cover_looks_like_a_key_press_and_says_nothing() {
+        let (mut client, mut wing) = pair(SessionLimits::default());
+        let key_press = client.seal(&[0; 12]);
+        let mut cover = Vec::new();
+
+        client.sealer.seal_cover(NOW, &mut cover).unwrap();
+
+        assert_eq!(cover.len(), key_press.len());
+        assert_eq!(wing.receive_message(&key_press), [0; 12]);
+        assert_eq!(wing.receive(&cover), Ok(vec![Opened::Cover]));
+    }
+
+    #[test]
     fn a_record_after_the_close_is_fatal() {
         let (mut client, mut wing) = pair(SessionLimits::default());
         let closed = client.seal_raw(&Record::Close(Close::Done));

@@ -5,9 +5,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
-};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use wt_protocol::access::{Assertion, Enrolment};
 
 /// What kind of key it makes.

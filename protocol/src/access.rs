@@ -230,7 +230,7 @@ pub enum EnterBy {
     /// An invite: HMAC-SHA256 under the invite's secret of [`crate::signed::invite`].
     Invite([u8; 32]),
     /// A grant of its account.
-    Grant(SignedGrant),
+    Grant(Box<SignedGrant>),
 }
 
 /// On what terms a client was admitted.
@@ -333,7 +333,7 @@ pub struct Enrolment {
     pub client_data: Vec<u8>,
 }
 
-/// What an owner asks about the wing itself. See [`crate::rpc::Request::Wing`].
+/// What is asked about the wing itself: by owners, but for what offers a passkey. See [`crate::rpc::Request::Wing`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WingRequest {
     /// Who is on the list, who waits, what was revoked.

@@ -6,8 +6,8 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::limits::MAX_NAME;
 use crate::keys::GrantKey;
+use crate::limits::MAX_NAME;
 use crate::signed::{LABEL_ROOST_ID, LABEL_WING_ID};
 
 /// Why a text is not the id or name it was taken for.

@@ -100,7 +100,7 @@ pub enum Request {
         /// The boundary.
         boundary: BoundaryChoice,
     },
-    /// About the wing itself and who may enter it; owners only.
+    /// About the wing itself and who may enter it.
     Wing(WingRequest),
 }
 

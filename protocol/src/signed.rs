@@ -147,11 +147,7 @@ pub fn sas_commitment(handshake_hash: &[u8; 32], wing_nonce: &[u8; 32]) -> Vec<u
 }
 
 /// What the digits are taken from the SHA-256 of.
-pub fn sas(
-    handshake_hash: &[u8; 32],
-    wing_nonce: &[u8; 32],
-    client_nonce: &[u8; 32],
-) -> Vec<u8> {
+pub fn sas(handshake_hash: &[u8; 32], wing_nonce: &[u8; 32], client_nonce: &[u8; 32]) -> Vec<u8> {
     [LABEL_SAS, handshake_hash, wing_nonce, client_nonce].concat()
 }
 
@@ -159,7 +155,14 @@ pub fn sas(
 /// `op` has its length in front, in 4 bytes, big-endian.
 pub fn passkey(handshake_hash: &[u8; 32], nonce: &[u8; 32], op: &[u8]) -> Vec<u8> {
     let length = u32::try_from(op.len()).expect("a message is below 4 GiB");
-    [LABEL_PASSKEY, handshake_hash, nonce, &length.to_be_bytes(), op].concat()
+    [
+        LABEL_PASSKEY,
+        handshake_hash,
+        nonce,
+        &length.to_be_bytes(),
+        op,
+    ]
+    .concat()
 }
 
 /// Fields one after the other, each with its length in front.

@@ -27,10 +27,10 @@ use wt_protocol::limits::MAX_MESSAGE;
 use wt_protocol::local::{EggStatus, FromEgg, LocalHello, ToEgg};
 use wt_protocol::remote::{SYNC_MARK, ServeHello};
 use wt_protocol::rpc::{
-    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, PrincipalKind,
-    RecordingPage, Request, Response, ScreenText, SendInput, SendPart, Sent, SessionChange,
-    SessionEvent, SessionKind, SessionRecord, SessionStatus, StartSession, Until, WaitFor,
-    WaitFrom, WaitReason, Waited, WingInfo,
+    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal,
+    PrincipalKind, RecordingPage, Request, Response, ScreenText, SendInput, SendPart, Sent,
+    SessionChange, SessionEvent, SessionKind, SessionRecord, SessionStatus, StartSession, Until,
+    WaitFor, WaitFrom, WaitReason, Waited, WingInfo,
 };
 use wt_protocol::session::{
     Attach, Attached, Call, ClientMessage, Exit, History, Reply, Resume, WingMessage, Winsize,
@@ -695,7 +695,7 @@ fn access_messages(lines: &mut Lines) {
             Enter: [
                 enter(EnterBy::List, None),
                 enter(EnterBy::Invite([6; 32]), Some(word)),
-                enter(EnterBy::Grant(signed_grant(None)), None),
+                enter(EnterBy::Grant(Box::new(signed_grant(None))), None),
             ],
             Passkey: [ToWing::Passkey(assertion())],
             Compare: [ToWing::Compare],
@@ -894,7 +894,10 @@ fn access_signed_bytes(lines: &mut Lines) {
     let in_org = signed_grant(Some("org")).grant;
     lines.bytes("signed.grant.org", &signed::grant(&in_org));
     lines.bytes("signed.invite", &signed::invite(&hash, &client()));
-    lines.bytes("signed.sas_commitment", &signed::sas_commitment(&hash, &nonce));
+    lines.bytes(
+        "signed.sas_commitment",
+        &signed::sas_commitment(&hash, &nonce),
+    );
     lines.bytes("signed.sas", &signed::sas(&hash, &nonce, &other));
     let op = Act::Enter.canonical().unwrap();
     lines.bytes("signed.passkey", &signed::passkey(&hash, &nonce, &op));

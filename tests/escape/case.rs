@@ -189,7 +189,8 @@ impl L {
         match self {
             Self::Net => {
                 plan.namespaces.net = false;
-                plan.sysctls.retain(|sysctl| !sysctl.path.starts_with("net/"));
+                plan.sysctls
+                    .retain(|sysctl| !sysctl.path.starts_with("net/"));
                 plan.network.loopback = false;
                 plan.network.capture_routes = false;
                 plan.network.listeners.clear();

@@ -100,8 +100,8 @@ pub(crate) const WORK: &[Work] = &[
         id: "W-07",
         what: "npm installs a package of its own and runs it",
         script: "mkdir -p pkg app && cd pkg && printf '{\"name\":\"pkg\",\"version\":\"1.0.0\",\"bin\":\"run.js\"}' > package.json && \
-                 printf '#!/usr/bin/env node\\nconsole.log(\"ran\")\\n' > run.js && npm pack --silent --offline >/dev/null && cd ../app && \
-                 npm init -y --silent >/dev/null && npm install --silent --no-audit --no-fund --offline ../pkg/pkg-1.0.0.tgz && \
+                 printf '#!/usr/bin/env node\\nconsole.log(\"ran\")\\n' > run.js && npm pack --offline >/dev/null && cd ../app && \
+                 npm init -y >/dev/null && npm install --no-audit --no-fund --offline ../pkg/pkg-1.0.0.tgz && \
                  rm -rf node_modules && npm ci --silent --no-audit --no-fund --offline && node_modules/.bin/pkg | grep ran",
         needs: &[Need::Program("npm")],
         ..BASE

@@ -1,8 +1,6 @@
 //! Attacks by the network: around the proxy, through it, and by sockets that are no network.
 
-use crate::case::{
-    CASE, Case, CORE, DENIED, L, Need, Outside, Place, RUN, SOCKETS, TMP, Without,
-};
+use crate::case::{CASE, CORE, Case, DENIED, L, Need, Outside, Place, RUN, SOCKETS, TMP, Without};
 use crate::runner::Work;
 
 const UNREACHABLE: &[&str] = &["ENETUNREACH", "ECONNREFUSED", "EADDRNOTAVAIL"];

@@ -106,7 +106,10 @@ fn serve(address: SocketAddr) -> io::Result<SocketAddr> {
             let reply = if said.starts_with("GET ") || said.starts_with("POST ") {
                 // What arrived is in the answer, so that a case can look at it.
                 let body = format!("server {address} got [{said}]");
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                )
             } else {
                 format!("server {address} heard you\n")
             };

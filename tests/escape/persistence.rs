@@ -127,7 +127,9 @@ pub(crate) const CASES: &[Case] = &[
         attack: "ls -l /proc/[0-9]*/fd 2>&1 | grep egg-plan || { echo no plan there; false; }",
         expect: &["no plan there"],
         outside: Outside::Skipped("there is no plan outside"),
-        without: Without::Refused("the plan is sealed memory that is closed before the program starts"),
+        without: Without::Refused(
+            "the plan is sealed memory that is closed before the program starts",
+        ),
         ..CASE
     },
 ];

@@ -125,7 +125,9 @@ pub(crate) const CASES: &[Case] = &[
         expect: &["No such file", "Permission denied"],
         layers: &[DEV],
         outside: Outside::Skipped("it may disturb the machine's console"),
-        without: Without::Refused("devices of the host do not work where the host's tree is mounted"),
+        without: Without::Refused(
+            "devices of the host do not work where the host's tree is mounted",
+        ),
         ..CASE
     },
     Case {
@@ -135,7 +137,9 @@ pub(crate) const CASES: &[Case] = &[
         expect: &["No such file", "Permission denied"],
         layers: &[DEV],
         outside: Outside::Skipped("which of them there are differs from machine to machine"),
-        without: Without::Refused("devices of the host do not work where the host's tree is mounted"),
+        without: Without::Refused(
+            "devices of the host do not work where the host's tree is mounted",
+        ),
         ..CASE
     },
     Case {
@@ -168,7 +172,7 @@ pub(crate) const CASES: &[Case] = &[
         attack: "r=1; for f in 0x20000 0x40000000 0x8000000 0x4000000 0x2000000 0x20000000; do \
                  $PROBE sc unshare $f && r=0; done; exit $r",
         expect: EPERM,
-        layers: &[L::Seccomp, L::Capabilities],
+        layers: &[L::Seccomp, L::Capabilities, L::SecondUser],
         outside: Outside::SucceedsForRoot,
         ..CASE
     },
@@ -304,7 +308,9 @@ pub(crate) const CASES: &[Case] = &[
         expect: EPERM,
         layers: &[L::Seccomp],
         outside: Outside::SucceedsForRoot,
-        without: Without::Refused("without a right the kernel refuses it where dmesg is restricted"),
+        without: Without::Refused(
+            "without a right the kernel refuses it where dmesg is restricted",
+        ),
         needs: &[Need::Path("/nonexistent")],
         ..CASE
     },
@@ -331,7 +337,9 @@ pub(crate) const CASES: &[Case] = &[
         attack: "/mnt/probe-of-root user",
         expect: &["user "],
         layers: &[L::NoNewPrivileges, L::Seccomp, L::Landlock, L::Capabilities],
-        without: Without::Refused("no mount of a session heeds that bit, and its namespace lacks the superuser"),
+        without: Without::Refused(
+            "no mount of a session heeds that bit, and its namespace lacks the superuser",
+        ),
         needs: &[Need::Surroundings, Need::User],
         ..CASE
     },
@@ -454,7 +462,7 @@ pub(crate) const CASES: &[Case] = &[
         what: "a namespace of clocks is made",
         attack: "unshare --time true",
         expect: EPERM,
-        layers: &[L::Seccomp, L::Capabilities],
+        layers: &[L::Seccomp, L::Capabilities, L::SecondUser],
         outside: Outside::SucceedsForRoot,
         ..CASE
     },

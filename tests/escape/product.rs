@@ -11,7 +11,14 @@ use wt_tests::process::project_root;
 use crate::runner::{Special, Verdict};
 
 /// Words that a switch for taking out layers would have in its name.
-const WORDS: &[&str] = &["ablate", "ABLATE", "ablation", "ABLATION", "without-layer", "WITHOUT_LAYER"];
+const WORDS: &[&str] = &[
+    "ablate",
+    "ABLATE",
+    "ablation",
+    "ABLATION",
+    "without-layer",
+    "WITHOUT_LAYER",
+];
 
 pub(crate) const SPECIAL: &[Special] = &[
     Special {
@@ -36,18 +43,26 @@ pub(crate) const SPECIAL: &[Special] = &[
     },
 ];
 
-fn metadata() -> Metadata {
+fn metadata() -> Result<Metadata, cargo_metadata::Error> {
     MetadataCommand::new()
         .manifest_path(project_root().join("Cargo.toml"))
         .other_options(["--locked".to_owned(), "--offline".to_owned()])
         .exec()
-        .unwrap()
 }
 
 fn the_product_does_not_depend_on_the_suite() -> Verdict {
-    let metadata = metadata();
+    let metadata = match metadata() {
+        Ok(metadata) => metadata,
+        Err(error) => return Verdict::Skipped(format!("cargo does not run for this user: {error}")),
+    };
     let resolve = metadata.resolve.as_ref().unwrap();
-    let named = |name: &str| metadata.packages.iter().find(|p| p.name.as_str() == name).unwrap();
+    let named = |name: &str| {
+        metadata
+            .packages
+            .iter()
+            .find(|p| p.name.as_str() == name)
+            .unwrap()
+    };
     let reaches = |start: &str, end: &str| {
         let end = &named(end).id;
         let mut queue = vec![named(start).id.clone()];
@@ -60,7 +75,10 @@ fn the_product_does_not_depend_on_the_suite() -> Verdict {
                 continue;
             };
             for dep in &node.deps {
-                let is_built = dep.dep_kinds.iter().any(|k| k.kind != DependencyKind::Development);
+                let is_built = dep
+                    .dep_kinds
+                    .iter()
+                    .any(|k| k.kind != DependencyKind::Development);
                 if is_built && seen.insert(dep.pkg.clone()) {
                     queue.push(dep.pkg.clone());
                 }
@@ -80,7 +98,9 @@ fn the_product_does_not_depend_on_the_suite() -> Verdict {
         .filter(|name| named(name).features.keys().any(|f| f != "default"))
         .collect();
     if !with_features.is_empty() {
-        return Verdict::Fails(format!("{with_features:?} have features, which could change them"));
+        return Verdict::Fails(format!(
+            "{with_features:?} have features, which could change them"
+        ));
     }
     Verdict::Holds("wt reaches wt-sandbox, not wt-tests; no feature changes them".to_owned())
 }
@@ -121,12 +141,19 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if path.is_dir() {
                 folders.push(path);
             } else if name.ends_with(".rs") && name != "tests.rs" && name != "testing.rs" {
                 let text = fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]\n#[allow").next().unwrap_or_default();
+                let code = text
+                    .split("#[cfg(test)]\n#[allow")
+                    .next()
+                    .unwrap_or_default();
                 found.push((path.display().to_string(), code.to_owned()));
             }
         }
@@ -140,7 +167,14 @@ fn the_sandbox_obeys_no_variable_and_no_feature() -> Verdict {
     if sandbox.len() < 10 || policy.len() < 10 {
         return Verdict::Fails("the sources are not found".to_owned());
     }
-    let forbidden = ["env::var", "var_os(", "cfg(feature", "option_env!", "cfg!(feature", "debug_assertions"];
+    let forbidden = [
+        "env::var",
+        "var_os(",
+        "cfg(feature",
+        "option_env!",
+        "cfg!(feature",
+        "debug_assertions",
+    ];
     let found: Vec<String> = sandbox
         .iter()
         .chain(&policy)
@@ -155,7 +189,10 @@ fn the_sandbox_obeys_no_variable_and_no_feature() -> Verdict {
         return Verdict::Fails("the search finds nothing where something is".to_owned());
     }
     if found.is_empty() {
-        Verdict::Holds(format!("{} files read neither", sandbox.len() + policy.len()))
+        Verdict::Holds(format!(
+            "{} files read neither",
+            sandbox.len() + policy.len()
+        ))
     } else {
         Verdict::Fails(found.join(", "))
     }
@@ -166,9 +203,21 @@ fn no_option_takes_out_a_layer() -> Verdict {
         return Verdict::Skipped("the program wt is not built".to_owned());
     };
     // The names that attestations use, and the usual words for switching off.
-    let layers = ["seccomp", "landlock", "namespace", "keyring", "rlimit", "capabilities"];
+    let layers = [
+        "seccomp",
+        "landlock",
+        "namespace",
+        "keyring",
+        "rlimit",
+        "capabilities",
+    ];
     let mut seen = 0;
-    for words in [&["egg", "--help"][..], &["terminal", "--help"], &["--help"], &["start", "--help"]] {
+    for words in [
+        &["egg", "--help"][..],
+        &["terminal", "--help"],
+        &["--help"],
+        &["start", "--help"],
+    ] {
         let output = std::process::Command::new(&program)
             .args(words)
             .env_clear()
@@ -176,9 +225,9 @@ fn no_option_takes_out_a_layer() -> Verdict {
             .unwrap();
         let help = String::from_utf8_lossy(&output.stdout).into_owned();
         seen += help.matches("--").count();
-        let found = help.split_whitespace().find(|word| {
-            word.starts_with("--") && layers.iter().any(|layer| word.contains(layer))
-        });
+        let found = help
+            .split_whitespace()
+            .find(|word| word.starts_with("--") && layers.iter().any(|layer| word.contains(layer)));
         if let Some(option) = found {
             return Verdict::Fails(format!("{words:?} has {option}"));
         }

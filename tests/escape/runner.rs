@@ -173,14 +173,15 @@ fn lacking(needs: &[Need]) -> Option<String> {
         Need::X86 => {
             (!cfg!(target_arch = "x86_64")).then(|| "it is about another processor".to_owned())
         }
-        Need::Path(path) => {
-            (!Path::new(path).exists()).then(|| format!("there is no {path} here"))
-        }
+        Need::Path(path) => (!Path::new(path).exists()).then(|| format!("there is no {path} here")),
         Need::Program(name) => {
-            let found = std::env::var("PATH").unwrap_or_default().split(':').any(|folder| {
-                let file = Path::new(folder).join(name);
-                nix::unistd::access(&file, nix::unistd::AccessFlags::X_OK).is_ok()
-            });
+            let found = std::env::var("PATH")
+                .unwrap_or_default()
+                .split(':')
+                .any(|folder| {
+                    let file = Path::new(folder).join(name);
+                    nix::unistd::access(&file, nix::unistd::AccessFlags::X_OK).is_ok()
+                });
             (!found).then(|| format!("{name} is not installed for this user"))
         }
     })
@@ -277,7 +278,8 @@ fn attack_inner(case: &Case, partly: &mut Vec<String>) -> Result<(String, Vec<L>
         (Without::Succeeds, Ok(_)) => {}
         (Without::SucceedsForRoot, Ok(_)) if is_root => {}
         (Without::SucceedsForRoot, _) if !is_root => {
-            partly.push("refused without its layers: the system refuses it to this user".to_owned());
+            partly
+                .push("refused without its layers: the system refuses it to this user".to_owned());
         }
         (Without::Refused(why), Err(_)) => {
             partly.push(format!("refused without its layers: {why}"));
@@ -307,7 +309,11 @@ fn inside(case: &Case) -> Result<String, String> {
     let result = world.inside(case, case.attack, &[]);
     let after = world.manifest();
     clear_up(case, &world);
-    let named = |text: &str| case.expect.iter().find(|expected| text.contains(**expected));
+    let named = |text: &str| {
+        case.expect
+            .iter()
+            .find(|expected| text.contains(**expected))
+    };
     let ran = match result {
         Err(error) if case.never_starts => {
             return named(&error)

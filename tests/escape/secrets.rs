@@ -16,7 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     Case {
         id: "SEC-02",
         what: "secrets are in the variables of other processes",
-        attack: "grep -la VICTIM_SECRET /proc/[0-9]*/environ # victim-",
+        attack: "grep -la VICTIM_SECRET /proc/[0-9]*/environ | grep . # victim-",
         expect: &["Permission denied"],
         layers: &[L::Pid, PROC],
         ..CASE
@@ -48,7 +48,12 @@ pub(crate) const CASES: &[Case] = &[
         what: "git hands out a password",
         attack: "printf 'protocol=https\\nhost=github.com\\n\\n' > q; GIT_TERMINAL_PROMPT=0 git credential fill < q \
                  | grep password",
-        expect: &["could not read", "Permission denied", "terminal prompts disabled", "fatal"],
+        expect: &[
+            "could not read",
+            "Permission denied",
+            "terminal prompts disabled",
+            "fatal",
+        ],
         layers: &[DENIED],
         needs: &[Need::Program("git")],
         ..CASE

@@ -58,7 +58,7 @@ fn gone(text: &str) -> Result<Duration, String> {
 }
 
 const DAEMONS: &str = "for i in 1 2 3; do \
-    (trap '' HUP TERM INT; exec -a daemon-$TOKEN setsid sleep 300) >/dev/null 2>&1 </dev/null & \
+    (trap '' HUP TERM INT; exec -a daemon-$TOKEN sleep 300) >/dev/null 2>&1 </dev/null & \
     (trap '' HUP TERM; setsid bash -c \"exec -a daemon-$TOKEN sleep 300\") >/dev/null 2>&1 </dev/null & done; \
     while test $(grep -la daemon-$TOKEN /proc/[0-9]*/cmdline 2>/dev/null | wc -l) -lt 6; do :; done; echo up";
 
@@ -136,7 +136,13 @@ pub(crate) fn supervise() -> ! {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).unwrap();
     let plan: Plan = serde_json::from_str(&text).unwrap();
-    let null = || fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+    let null = || {
+        fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .unwrap()
+    };
     let (mut output, theirs) = std::io::pipe().unwrap();
     let given = [null().into(), theirs.into(), null().into()];
     let session = wt_sandbox::spawn(&plan, Some(given), None).unwrap();
@@ -191,16 +197,27 @@ pub(crate) fn what_is_left_is_listed() -> Verdict {
             return Err(ran.output);
         }
         let found = aftermath::look(std::slice::from_ref(&world.project), since);
-        let missing: Vec<&str> = ["sub/.git/hooks/pre-commit", ".vscode/tasks.json", ".envrc", ".claude/hooks"]
-            .into_iter()
-            .filter(|name| world.project.join(name).exists())
-            .filter(|name| {
-                let path = world.project.join(name);
-                !found.left.iter().any(|left| left.path.starts_with(&path) || path.starts_with(&left.path))
-            })
-            .collect();
+        let missing: Vec<&str> = [
+            "sub/.git/hooks/pre-commit",
+            ".vscode/tasks.json",
+            ".envrc",
+            ".claude/hooks",
+        ]
+        .into_iter()
+        .filter(|name| world.project.join(name).exists())
+        .filter(|name| {
+            let path = world.project.join(name);
+            !found
+                .left
+                .iter()
+                .any(|left| left.path.starts_with(&path) || path.starts_with(&left.path))
+        })
+        .collect();
         if !missing.is_empty() {
-            return Err(format!("made and not listed: {missing:?} in {:?}", found.left));
+            return Err(format!(
+                "made and not listed: {missing:?} in {:?}",
+                found.left
+            ));
         }
         Ok(format!("{} findings", found.left.len()))
     })())
@@ -227,7 +244,11 @@ pub(crate) fn a_made_policy_widens_nothing() -> Verdict {
             policy: "fs: ['rw:./', 'rw:~/closet']\nenv: [SECRET_CANARY]\n",
             ..CASE
         };
-        let twin = world.inside(&case, "echo x > $H/closet/new && test -n \"$SECRET_CANARY\"", &[])?;
+        let twin = world.inside(
+            &case,
+            "echo x > $H/closet/new && test -n \"$SECRET_CANARY\"",
+            &[],
+        )?;
         if !twin.ok {
             return Err(format!("the twin fails: {}", twin.output));
         }
@@ -260,9 +281,13 @@ pub(crate) fn settings_are_put_back_through_no_link() -> Verdict {
             if way == "plain" && fs::read_to_string(&path).unwrap() != "mine\n" {
                 return Err("a changed file is not put back".to_owned());
             }
-            let is_kept = fs::read_dir(&kept).into_iter().flatten().flatten().any(|entry| {
-                fs::read_to_string(entry.path()).is_ok_and(|text| text.contains("untouched"))
-            });
+            let is_kept = fs::read_dir(&kept)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .any(|entry| {
+                    fs::read_to_string(entry.path()).is_ok_and(|text| text.contains("untouched"))
+                });
             if is_kept && way == "symbolic link" {
                 return Err("a link makes the snapshot keep another file".to_owned());
             }
@@ -278,7 +303,9 @@ pub(crate) fn nothing_starts_weaker_than_planned() -> Verdict {
         let world = World::new(Place::Home);
         let script = "echo x > ran; echo up";
         let ways: [(&str, &dyn Fn(&mut Plan)); 5] = [
-            ("landlock", &|plan| plan.landlock.as_mut().unwrap().min_abi = 99),
+            ("landlock", &|plan| {
+                plan.landlock.as_mut().unwrap().min_abi = 99
+            }),
             ("a setting", &|plan| plan.sysctls[0].path = "no/such".into()),
             ("a denial", &|plan| {
                 let step = plan
@@ -299,7 +326,9 @@ pub(crate) fn nothing_starts_weaker_than_planned() -> Verdict {
             weaken(&mut planned.plan);
             match world.start(&planned, script) {
                 Ok(_) => return Err(format!("it starts without {what}")),
-                Err(error) if error.is_empty() => return Err(format!("{what}: no reason is given")),
+                Err(error) if error.is_empty() => {
+                    return Err(format!("{what}: no reason is given"));
+                }
                 Err(_) => {}
             }
             if world.project.join("ran").exists() {

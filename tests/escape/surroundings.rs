@@ -57,7 +57,10 @@ pub(crate) fn base() -> PathBuf {
 /// Prepares, and runs the suite in what was prepared.
 pub(crate) fn prepare(args: &[String]) -> Prepared {
     let program = std::env::current_exe().unwrap();
-    match (std::env::var(STEP).ok().as_deref(), Uid::effective().is_root()) {
+    match (
+        std::env::var(STEP).ok().as_deref(),
+        Uid::effective().is_root(),
+    ) {
         (Some("made" | "alone"), _) => {
             std::fs::create_dir_all(base()).unwrap();
             Prepared::Pass

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram, UnixListener};
@@ -15,8 +15,9 @@ use std::process::{Child, Command, Stdio as ProcessStdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::{Pid, Uid, getegid};
@@ -69,7 +70,10 @@ const FILES: &[(&str, &str)] = &[
     (".ssh/known_hosts", "host key\n"),
     (".profile", "# profile\n"),
     (".bashrc", "# bashrc\n"),
-    (".gitconfig", "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n[credential]\n\thelper = store\n[safe]\n\tdirectory = *\n"),
+    (
+        ".gitconfig",
+        "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n[credential]\n\thelper = store\n[safe]\n\tdirectory = *\n",
+    ),
     (".local/bin/tool", "#!/bin/sh\n"),
     (".cargo/bin/tool", "#!/bin/sh\n"),
     (".config/systemd/user/own.service", "[Unit]\n"),
@@ -79,7 +83,10 @@ const FILES: &[(&str, &str)] = &[
     ("other/.git/config", "[core]\n"),
     ("project/egg.yaml", "env: [LANG]\n"),
     ("project/.git/HEAD", "ref: refs/heads/main\n"),
-    ("project/.git/config", "[core]\n\trepositoryformatversion = 0\n"),
+    (
+        "project/.git/config",
+        "[core]\n\trepositoryformatversion = 0\n",
+    ),
     ("project/.git/hooks/sample", "#!/bin/sh\n"),
     ("project/.git/objects/info/empty", ""),
     ("project/.git/refs/heads/empty", ""),
@@ -136,7 +143,8 @@ pub(crate) fn servers() -> &'static Servers {
         let (port, other_port) = (any(), any());
         if crate::surroundings::are_made() {
             for port in [80, 443] {
-                let bound = serve(&format!("[::]:{port}")).or_else(|| serve(&format!("0.0.0.0:{port}")));
+                let bound =
+                    serve(&format!("[::]:{port}")).or_else(|| serve(&format!("0.0.0.0:{port}")));
                 assert!(bound.is_some(), "port {port} of the suite's own network");
             }
         }
@@ -207,7 +215,7 @@ impl World {
         );
         let home = dir.path().join("h");
         let project = home.join("project");
-        let mut world = Self {
+        let world = Self {
             maker: maker(&home),
             place,
             project,
@@ -361,7 +369,9 @@ impl World {
             let file = self.dir.path().join("terminal-script");
             fs::write(&file, self.script(script)).unwrap();
             let inner = format!("bash {}", file.display());
-            command.args(["-qefc", &inner, "/dev/null"]).stdin(ProcessStdio::null());
+            command
+                .args(["-qefc", &inner, "/dev/null"])
+                .stdin(ProcessStdio::null());
             command
         } else {
             let mut command = Command::new("bash");
@@ -400,7 +410,12 @@ impl World {
     }
 
     /// Makes the plan for a script.
-    pub(crate) fn plan(&self, script: &str, policy: &str, terminal: bool) -> Result<Planned, String> {
+    pub(crate) fn plan(
+        &self,
+        script: &str,
+        policy: &str,
+        terminal: bool,
+    ) -> Result<Planned, String> {
         let profile = match self.place {
             Place::ProfileInProject => self.project.join(".wt"),
             _ => self.home.join(".wingthing"),
@@ -471,7 +486,12 @@ impl World {
     }
 
     /// Runs a script inside, without the given layers.
-    pub(crate) fn inside(&mut self, case: &Case, script: &str, without: &[L]) -> Result<Ran, String> {
+    pub(crate) fn inside(
+        &mut self,
+        case: &Case,
+        script: &str,
+        without: &[L],
+    ) -> Result<Ran, String> {
         let mut planned = self.plan(script, case.policy, case.terminal)?;
         for layer in without {
             layer.ablate(&mut planned.plan, &self.home, &self.maker);
@@ -498,7 +518,10 @@ impl World {
                 let (output, theirs) = std::io::pipe().unwrap();
                 let input = OwnedFd::from(self.script_file(script));
                 let errors = theirs.try_clone().unwrap().into();
-                (Some(File::from(OwnedFd::from(output))), Some([input, theirs.into(), errors]))
+                (
+                    Some(File::from(OwnedFd::from(output))),
+                    Some([input, theirs.into(), errors]),
+                )
             }
         };
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -554,7 +577,13 @@ impl World {
     /// What the host has seen of an attack since the world was made.
     fn traces(&mut self) -> Vec<String> {
         let mut traces = Vec::new();
-        if servers().heard.lock().unwrap().iter().any(|said| said.contains(&self.token)) {
+        if servers()
+            .heard
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|said| said.contains(&self.token))
+        {
             traces.push("a server of the host heard it".to_owned());
         }
         for (name, socket) in &self.sockets {
@@ -648,7 +677,8 @@ fn rustup_home() -> String {
 /// The variables of whoever makes a session.
 fn maker(home: &Path) -> Vec<(String, String)> {
     let home = home.display().to_string();
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let path =
+        std::env::var("PATH").unwrap_or_default() + ":/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let socket = format!("{home}/.ssh/agent.sock");
     [
         ("PATH", path.as_str()),
@@ -705,15 +735,22 @@ impl Running {
         }
     }
 
-    /// What it prints, up to the end of a line.
+    /// What it prints, up to the end of a line, or until that takes too long.
     pub(crate) fn line(&mut self) -> String {
         let mut line = Vec::new();
         let mut byte = [0];
         let output = self.output.as_mut().unwrap();
-        while output.read(&mut byte).is_ok_and(|read| read == 1) && byte[0] != b'\n' {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = PollTimeout::try_from(left).unwrap();
+            let mut watched = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
+            let is_ready = poll(&mut watched, timeout).is_ok_and(|ready| ready > 0);
+            if !is_ready || !output.read(&mut byte).is_ok_and(|read| read == 1) || byte[0] == b'\n' {
+                return String::from_utf8_lossy(&line).into_owned();
+            }
             line.push(byte[0]);
         }
-        String::from_utf8_lossy(&line).into_owned()
     }
 }
 
@@ -749,7 +786,9 @@ fn read_all(read: impl FnOnce(&mut Vec<u8>) + Send + 'static, end: impl FnOnce()
     });
     let text = receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| {
         end();
-        let late = receiver.recv_timeout(Duration::from_secs(5)).unwrap_or_default();
+        let late = receiver
+            .recv_timeout(Duration::from_secs(5))
+            .unwrap_or_default();
         [late.as_slice(), b"\n(it took too long)"].concat()
     });
     String::from_utf8_lossy(&text).into_owned()

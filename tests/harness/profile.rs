@@ -97,7 +97,9 @@ impl Profile {
         let meta = std::fs::read(self.dir().join("eggs").join(id).join("meta.json"))
             .expect("a session has a record");
         let meta: Value = serde_json::from_slice(&meta).expect("records are JSON");
-        let pid = meta["egg_pid"].as_u64().expect("a session has a supervisor");
+        let pid = meta["egg_pid"]
+            .as_u64()
+            .expect("a session has a supervisor");
         u32::try_from(pid).expect("a process id fits")
     }
 

@@ -39,7 +39,8 @@ fn the_shell_is_that_of_the_rules() {
 
     let started = ada.json(&["terminal", "--name", "sh"]);
     assert_eq!(started["session"]["command"][0], "/bin/bash");
-    ada.wt(&["session", "send", "sh", "echo =$BASH= ; exit", "--enter"]).ok();
+    ada.wt(&["session", "send", "sh", "echo =$BASH= ; exit", "--enter"])
+        .ok();
     let id = started["session"]["id"].as_str().unwrap();
     assert!(ada.output(id).contains("=/bin/bash="));
 
@@ -60,7 +61,10 @@ fn a_session_is_recorded_when_the_rules_say_so() {
     ada.profile.wait_for_status("off", "exited");
 
     let recording = |name: &str| {
-        let id = ada.profile.session(name).unwrap()["id"].as_str().unwrap().to_owned();
+        let id = ada.profile.session(name).unwrap()["id"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         let folder = ada.profile.dir().join("eggs").join(id);
         wt_egg::EggDir::new(folder).recording().exists()
     };
@@ -84,7 +88,11 @@ fn an_agent_asks_nothing_only_when_the_rules_say_so() {
     let words = || {
         let started = ada.json(&["egg", "claude"]);
         // It may have ended already: its home folder takes none of its files.
-        ada.wt(&["session", "kill", started["session"]["id"].as_str().unwrap()]);
+        ada.wt(&[
+            "session",
+            "kill",
+            started["session"]["id"].as_str().unwrap(),
+        ]);
         started["session"]["command"].to_string()
     };
 
@@ -118,7 +126,10 @@ fn an_agent_starts_with_the_settings_that_the_rules_name_and_cannot_change_them(
     };
 
     let output = run();
-    assert!(output.contains("given") && output.contains("kept"), "{output}");
+    assert!(
+        output.contains("given") && output.contains("kept"),
+        "{output}"
+    );
     let settings = ada.profile.home().join(".claude/settings.json");
     assert_eq!(fs::read_to_string(&settings).unwrap(), "{\"mine\":1}");
     let given = ada.profile.home().join("given.json");

@@ -40,7 +40,10 @@ fn the_explanation_has_its_promised_form_for_an_agent_that_is_not_installed() {
     let text = run.out();
     let places: Vec<usize> = KEYS
         .iter()
-        .map(|key| text.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("no {key}")))
+        .map(|key| {
+            text.find(&format!("\"{key}\":"))
+                .unwrap_or_else(|| panic!("no {key}"))
+        })
         .collect();
     let document = run.json();
 
@@ -57,14 +60,26 @@ fn the_explanation_has_its_promised_form_for_an_agent_that_is_not_installed() {
     assert!(texts(&network["domains"]).contains(&"*.anthropic.com"));
     let mounts = document["mounts"].as_array().unwrap();
     let project = ada.project().display().to_string();
-    assert!(mounts.iter().any(|m| m["path"] == project && m["mode"] == "rw"));
+    assert!(
+        mounts
+            .iter()
+            .any(|m| m["path"] == project && m["mode"] == "rw")
+    );
     assert!(texts(&document["deny"]).contains(&ada.at_home(".ssh").as_str()));
     assert!(texts(&document["deny_write"]).contains(&ada.at("egg.yaml").as_str()));
     let drilled = document["drilled"].as_array().unwrap();
-    assert!(drilled.iter().any(|d| d["agent"] == "claude" && d["kind"] == "domain"));
+    assert!(
+        drilled
+            .iter()
+            .any(|d| d["agent"] == "claude" && d["kind"] == "domain")
+    );
     assert!(!texts(&document["not_protected"]).is_empty());
     let features = document["enforces"].as_array().unwrap();
-    assert!(features.iter().any(|f| f["name"] == "namespaces" && f["state"] == "works"));
+    assert!(
+        features
+            .iter()
+            .any(|f| f["name"] == "namespaces" && f["state"] == "works")
+    );
     ada.wt(&["egg", "explain", "clod"]).code(3);
 }
 
@@ -105,7 +120,11 @@ fn what_is_explained_of_a_path_is_what_a_session_finds_there() {
         (ada.at_home("notes"), "read_only", "r-"),
         (ada.at_home(".ssh/id"), "hidden", "--"),
         ("/etc/passwd".to_owned(), "read_only", "r-"),
-        (ada.profile.dir().join("wing.yaml").display().to_string(), "own", "--"),
+        (
+            ada.profile.dir().join("wing.yaml").display().to_string(),
+            "own",
+            "--",
+        ),
     ];
     for (path, finds, can) in paths {
         let why = ada.json(&["egg", "explain", "--why", &path])["why"].clone();
@@ -119,16 +138,24 @@ fn what_is_explained_of_a_path_is_what_a_session_finds_there() {
         assert!(output.contains(&format!("={can}=")), "{path}: {output}");
     }
     let text = ada.wt(&["egg", "explain", "--why", "~/.ssh/id"]).ok().out();
-    assert!(text.contains("is hidden") && text.contains("keys for other machines"), "{text}");
+    assert!(
+        text.contains("is hidden") && text.contains("keys for other machines"),
+        "{text}"
+    );
 }
 
 #[test]
 fn what_is_explained_of_a_host_is_decided_by_the_rules() {
     let ada = User::new();
-    ada.write_rules("network:\n  domains: [example.com, \"*.dev.test:8443\"]\n  local_ports: [5432]\n");
+    ada.write_rules(
+        "network:\n  domains: [example.com, \"*.dev.test:8443\"]\n  local_ports: [5432]\n",
+    );
     let allowed = |host: &str| {
         let why = ada.json(&["egg", "explain", "--why", host])["why"].clone();
-        (why["allowed"].as_bool().unwrap(), why["hint"].as_str().map(str::to_owned))
+        (
+            why["allowed"].as_bool().unwrap(),
+            why["hint"].as_str().map(str::to_owned),
+        )
     };
 
     assert_eq!(allowed("example.com"), (true, None));
@@ -146,7 +173,10 @@ fn what_is_explained_of_a_host_is_decided_by_the_rules() {
 #[test]
 fn a_fault_is_told_with_its_place_and_starts_nothing() {
     let ada = User::new();
-    ada.write("egg.yaml", "network:\n  domains:\n    - example.com\n  bogus: 1\n");
+    ada.write(
+        "egg.yaml",
+        "network:\n  domains:\n    - example.com\n  bogus: 1\n",
+    );
     let place = format!("{}:4:", ada.at("egg.yaml"));
 
     for args in [
@@ -159,11 +189,17 @@ fn a_fault_is_told_with_its_place_and_starts_nothing() {
         args.insert(1, "--json");
         let error = ada.wt(&args).code(1).json_error();
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains(&place) && message.contains("bogus"), "{message}");
+        assert!(
+            message.contains(&place) && message.contains("bogus"),
+            "{message}"
+        );
     }
     assert!(ada.profile.sessions().is_empty());
 
-    ada.write("egg.yaml", "network:\n  domains:\n    - example.com\nfs: [\"deny:./x\"]\n");
+    ada.write(
+        "egg.yaml",
+        "network:\n  domains:\n    - example.com\nfs: [\"deny:./x\"]\n",
+    );
     let checked = ada.json(&["egg", "check", "egg.yaml"]);
     let effects: Vec<&str> = checked["changes"]
         .as_array()

@@ -45,23 +45,41 @@ fn a_refusal_has_its_reason_and_one_thing_to_try() {
     let started = ada.json(&["terminal", "--name", "npm", "--", "bash", "-c", &script]);
     let id = started["session"]["id"].as_str().unwrap();
     let output = ada.output(id);
-    assert!(output.contains("403") && output.contains("from outside"), "{output}");
+    assert!(
+        output.contains("403") && output.contains("from outside"),
+        "{output}"
+    );
     serving.join().unwrap();
 
     let report = ada.json(&["egg", "log", "npm"]);
     let npm = host(&report, "registry.npmjs.org");
     assert_eq!(npm["denied"], 1);
     assert!(npm["reason"].as_str().unwrap().contains("no rule allows"));
-    assert!(npm["hint"].as_str().unwrap().contains("\"registry.npmjs.org\""));
+    assert!(
+        npm["hint"]
+            .as_str()
+            .unwrap()
+            .contains("\"registry.npmjs.org\"")
+    );
     let metadata = host(&report, "169.254.169.254");
-    assert!(metadata["denied"] == 1 && metadata["hint"].is_null(), "{metadata}");
+    assert!(
+        metadata["denied"] == 1 && metadata["hint"].is_null(),
+        "{metadata}"
+    );
     assert_eq!(host(&report, "localhost")["allowed"], 1);
     let text = ada.wt(&["egg", "log"]).ok().out();
     assert!(text.contains("no rule allows registry.npmjs.org"), "{text}");
     let denied = ada.json(&["egg", "log", "npm", "--denied"]);
     assert_eq!(denied["hosts"].as_array().unwrap().len(), 2);
-    let lines = ada.wt(&["egg", "log", "npm", "--follow", "--json"]).ok().json_lines();
-    assert!(lines.iter().any(|line| line["outcome"] == "denied" && line["host"] == "registry.npmjs.org"));
+    let lines = ada
+        .wt(&["egg", "log", "npm", "--follow", "--json"])
+        .ok()
+        .json_lines();
+    assert!(
+        lines
+            .iter()
+            .any(|line| line["outcome"] == "denied" && line["host"] == "registry.npmjs.org")
+    );
 
     // What the hint says is what helps.
     ada.write_rules("network:\n  domains: [registry.npmjs.org]\n");
@@ -77,9 +95,19 @@ fn a_session_without_a_network_says_so() {
     let report = ada.json(&["egg", "log", "alone"]);
 
     assert_eq!(report["network"]["need"], "none");
-    assert!(report["notes"][0].as_str().unwrap().contains("has no network"));
+    assert!(
+        report["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("has no network")
+    );
     ada.wt(&["egg", "log", "nobody"]).code(3);
     ada.json(&["terminal", "--name", "outer", "--unsandboxed", "--", "true"]);
     let report = ada.json(&["egg", "log", "outer"]);
-    assert!(report["notes"][0].as_str().unwrap().contains("not sandboxed"));
+    assert!(
+        report["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("not sandboxed")
+    );
 }

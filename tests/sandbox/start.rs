@@ -91,7 +91,12 @@ fn a_session_that_starts_in_an_unsafe_folder_is_read_only_there_and_says_so() {
         assert!(notes(&ada.ended(id)).contains("--cwd"));
         assert!(!folder.join("made-here").exists());
     }
-    let run = ada.wt_in(Path::new("/tmp"), &["terminal", "--json", "--", "sleep", "0.2"]).ok();
+    let run = ada
+        .wt_in(
+            Path::new("/tmp"),
+            &["terminal", "--json", "--", "sleep", "0.2"],
+        )
+        .ok();
     assert!(notes(&run.json()["session"]).contains("--cwd"), "{run}");
 
     let (output, record) = ada.script(script);
@@ -112,10 +117,24 @@ fn an_outer_boundary_is_said_wherever_the_session_is() {
     assert!(free.contains("wrote"));
     assert_eq!(record["isolation"], "outer-boundary");
     let list = ada.wt(&["session", "ps"]).ok().out();
-    let row = list.lines().find(|line| line.starts_with("outer ")).unwrap();
+    let row = list
+        .lines()
+        .find(|line| line.starts_with("outer "))
+        .unwrap();
     assert!(row.contains("outer-boundary"), "{row}");
-    assert!(list.lines().any(|line| line.contains("namespace")), "{list}");
-    ada.wt(&["terminal", "--unsandboxed", "--trace", "--detach", "--", "true"]).code(2);
+    assert!(
+        list.lines().any(|line| line.contains("namespace")),
+        "{list}"
+    );
+    ada.wt(&[
+        "terminal",
+        "--unsandboxed",
+        "--trace",
+        "--detach",
+        "--",
+        "true",
+    ])
+    .code(2);
 }
 
 #[test]
@@ -132,12 +151,24 @@ fn a_session_starts_no_session_and_says_why() {
     let (output, _) = ada.script_with(&["--name", "outer"], &script);
 
     let flat = output.replace("\r\n", " ");
-    assert!(flat.contains("plain=5") && flat.contains("in the session outer"), "{output}");
-    assert!(flat.contains("own=8") && flat.contains("no other can be put up"), "{output}");
+    assert!(
+        flat.contains("plain=5") && flat.contains("in the session outer"),
+        "{output}"
+    );
+    assert!(
+        flat.contains("own=8") && flat.contains("no other can be put up"),
+        "{output}"
+    );
     // The profile's own name leads to an empty place in the session's own /tmp, or nowhere.
-    assert!(flat.contains("named=") && !flat.contains("named=0"), "{output}");
+    assert!(
+        flat.contains("named=") && !flat.contains("named=0"),
+        "{output}"
+    );
     assert_eq!(ada.profile.sessions().len(), 1);
-    let (free, _) = ada.script_with(&["--unsandboxed"], &script.replace("/tmp/own", &ada.at("own")));
+    let (free, _) = ada.script_with(
+        &["--unsandboxed"],
+        &script.replace("/tmp/own", &ada.at("own")),
+    );
     assert!(free.contains("own=0"), "{free}");
     let mut stop = ada.profile.command(&process::program("wt"));
     stop.env("WINGTHING_DIR", ada.at("own")).arg("stop");
@@ -148,13 +179,34 @@ fn a_session_starts_no_session_and_says_why() {
 fn a_file_can_stand_in_for_the_users_own() {
     let ada = User::new();
     ada.write_home("notes/old", "");
-    fs::write(ada.profile.scratch().join("other.yaml"), "fs: [\"rw:~/notes\"]\n").unwrap();
-    let file = ada.profile.scratch().join("other.yaml").display().to_string();
+    fs::write(
+        ada.profile.scratch().join("other.yaml"),
+        "fs: [\"rw:~/notes\"]\n",
+    )
+    .unwrap();
+    let file = ada
+        .profile
+        .scratch()
+        .join("other.yaml")
+        .display()
+        .to_string();
     let script = "(: > ~/notes/new) 2>/dev/null && echo wrote || echo kept";
 
     assert!(ada.script(script).0.contains("kept"));
-    assert!(ada.script_with(&["--config", &file], script).0.contains("wrote"));
-    ada.wt(&["terminal", "--detach", "--config", "missing.yaml", "--", "true"]).code(1);
+    assert!(
+        ada.script_with(&["--config", &file], script)
+            .0
+            .contains("wrote")
+    );
+    ada.wt(&[
+        "terminal",
+        "--detach",
+        "--config",
+        "missing.yaml",
+        "--",
+        "true",
+    ])
+    .code(1);
 }
 
 #[test]
@@ -187,10 +239,29 @@ fn a_session_that_a_client_starts_elsewhere_is_held_by_the_rules_there() {
     let id = session["id"].as_str().unwrap();
     world
         .ben
-        .wt(&["session", "wait", id, "--wing", LABEL, "--contains", "made", "--from", "0", "--timeout", "30s"])
+        .wt(&[
+            "session",
+            "wait",
+            id,
+            "--wing",
+            LABEL,
+            "--contains",
+            "made",
+            "--from",
+            "0",
+            "--timeout",
+            "30s",
+        ])
         .ok();
-    let output = world.ben.wt(&["session", "read", id, "--wing", LABEL, "--raw"]).ok().out();
-    assert!(output.contains("kept") && !output.contains("needle"), "{output}");
+    let output = world
+        .ben
+        .wt(&["session", "read", id, "--wing", LABEL, "--raw"])
+        .ok()
+        .out();
+    assert!(
+        output.contains("kept") && !output.contains("needle"),
+        "{output}"
+    );
     assert!(!output.contains("wing.yaml"), "{output}");
     assert!(project.join("made").exists());
 }

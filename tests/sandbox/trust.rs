@@ -32,7 +32,16 @@ fn a_project_widens_only_after_somebody_said_so_and_again_only_as_it_was() {
 
     // Not trusted: what it takes away holds, what it gives does not, and the session starts.
     let run = ada
-        .wt(&["terminal", "--json", "--name", "first", "--", "sh", "-c", WRITES_NOTES])
+        .wt(&[
+            "terminal",
+            "--json",
+            "--name",
+            "first",
+            "--",
+            "sh",
+            "-c",
+            WRITES_NOTES,
+        ])
         .ok();
     assert!(run.err().contains("not applied: rw"), "{run}");
     let id = run.json()["session"]["id"].as_str().unwrap().to_owned();
@@ -58,7 +67,10 @@ fn a_project_widens_only_after_somebody_said_so_and_again_only_as_it_was() {
     assert_eq!(ada.json(&["egg", "trust", "--show"])["state"], "trusted");
 
     // Changed: it asks again, with what is new since.
-    ada.write("egg.yaml", "fs: [\"rw:~/notes\", \"deny:./secret\"]\nnetwork: example.com\n");
+    ada.write(
+        "egg.yaml",
+        "fs: [\"rw:~/notes\", \"deny:./secret\"]\nnetwork: example.com\n",
+    );
     assert!(ada.script(WRITES_NOTES).0.contains("kept"));
     let shown = ada.json(&["egg", "trust", "--show"]);
     assert_eq!(shown["state"], "changed");

@@ -530,9 +530,7 @@ impl Place {
             WingMessage::Exited(exit) => Ok(Taken::End(End::Exited(exit))),
             WingMessage::Replaced => Ok(Taken::End(End::Replaced)),
             WingMessage::Refused(failure) => Err(failure.into()),
-            WingMessage::Reply(_) | WingMessage::Event(_) | WingMessage::Access(_) => {
-                Err(broken())
-            }
+            WingMessage::Reply(_) | WingMessage::Event(_) | WingMessage::Access(_) => Err(broken()),
         }
     }
 

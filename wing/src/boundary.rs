@@ -148,8 +148,8 @@ pub fn check(profile: &Profile, file: &Path, env: &[(String, String)]) -> Result
     let warnings = config
         .config
         .agent_settings
-        .iter()
-        .filter_map(|(agent, _)| unusable_settings(agent))
+        .keys()
+        .filter_map(|agent| unusable_settings(agent))
         .collect();
     let alone = Layers {
         user: None,
@@ -169,9 +169,10 @@ fn unusable_settings(agent: &str) -> Option<String> {
     let Some(known) = AgentProfile::find(agent) else {
         return Some(format!("agent_settings: there is no agent {agent:?}"));
     };
-    known.settings.is_none().then(|| {
-        format!("agent_settings: {agent} has no file of settings that is known here")
-    })
+    known
+        .settings
+        .is_none()
+        .then(|| format!("agent_settings: {agent} has no file of settings that is known here"))
 }
 
 /// Makes the policy of a session that starts as asked.
@@ -272,7 +273,8 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     if choice.unsandboxed {
         if choice.config.is_some() || choice.trace {
-            let message = "--unsandboxed applies no policy, so it cannot be given with --config or --trace";
+            let message =
+                "--unsandboxed applies no policy, so it cannot be given with --config or --trace";
             return Err(Failure::new(FailureKind::Invalid, message));
         }
         return Ok(Prepared {
@@ -303,9 +305,12 @@ pub(crate) fn prepare(
             policy.suppressed.len() - MAX_TOLD
         ));
     }
-    notes.extend(env.notes.iter().filter(|note| note.value != "PATH").map(|note| {
-        format!("{} {}: {}", note.kind, note.value, note.reason)
-    }));
+    notes.extend(
+        env.notes
+            .iter()
+            .filter(|note| note.value != "PATH")
+            .map(|note| format!("{} {}: {}", note.kind, note.value, note.reason)),
+    );
     let settings = asked
         .agent
         .and_then(AgentProfile::find)
@@ -374,13 +379,15 @@ fn given_settings(
         return Ok(None);
     };
     if policy.access(from).0 == FileAccess::Deny {
-        let message = format!("agent_settings: {from} is denied to sessions, so it is not given to {agent}");
+        let message =
+            format!("agent_settings: {from} is denied to sessions, so it is not given to {agent}");
         return Err(Error::failed(message).hint("name a file that sessions may read"));
     }
     let content = match read(from) {
         Ok(Some(content)) => content,
         Ok(None) => {
-            let message = format!("agent_settings: {from} is not there, and {agent} is to start with it");
+            let message =
+                format!("agent_settings: {from} is not there, and {agent} is to start with it");
             return Err(Error::failed(message).hint("make the file, or leave the entry out"));
         }
         Err(problem) => {
@@ -399,8 +406,9 @@ fn given_settings(
             "agent_settings: {} is not there, so that no other file can stand for it",
             at.display()
         );
-        return Err(Error::failed(message)
-            .hint(format!("start {agent} once without agent_settings, or make the file")));
+        return Err(Error::failed(message).hint(format!(
+            "start {agent} once without agent_settings, or make the file"
+        )));
     };
     Ok(Some(GivenSettings { at, content }))
 }
@@ -419,16 +427,21 @@ fn home(env: &[(String, String)]) -> Result<String, Error> {
 }
 
 fn text(path: &Path) -> Result<String, Error> {
-    path.to_str().map(str::to_owned).ok_or_else(|| {
-        Error::failed(format!("the path {} is not UTF-8", path.display()))
-    })
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Error::failed(format!("the path {} is not UTF-8", path.display())))
 }
 
 /// Reads a file of rules. What is too large to be one is refused by its parser.
 fn read(path: &str) -> Result<Option<String>, String> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(e) if matches!(e.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
             return Ok(None);
         }
         Err(e) => return Err(e.to_string()),

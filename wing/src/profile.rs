@@ -224,7 +224,9 @@ impl Profile {
                 let host = host.trim_matches(['[', ']']);
                 let is_here = host == "localhost"
                     || host.ends_with(".localhost")
-                    || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
+                    || host
+                        .parse()
+                        .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
                 port.parse().ok().filter(|_| is_here)
             })
             .collect()

@@ -254,7 +254,10 @@ impl Serving {
 
     async fn call(&self, guest: &Guest, call: Call) -> Result<Response, Failure> {
         if !permits(guest.role, &call.request) {
-            let message = format!("this client is an {} of this wing, which may not do that", guest.role);
+            let message = format!(
+                "this client is an {} of this wing, which may not do that",
+                guest.role
+            );
             return Err(Failure::new(FailureKind::Refused, message)
                 .hint("ask the wing's owner for another role"));
         }

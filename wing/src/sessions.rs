@@ -34,9 +34,10 @@ use wt_protocol::limits::{
 };
 use wt_protocol::local::{EggStatus, FromEgg, ToEgg};
 use wt_protocol::rpc::{
-    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal, RecordingPage, Request,
-    Response, ScreenText, SendInput, SendPart, Sent, SessionChange, SessionEvent, SessionKind,
-    SessionRecord, SessionStatus, StartSession, Until, WaitFor, WaitFrom, WaitReason, Waited,
+    BoundaryChoice, Conversation, Failure, FailureKind, Isolation, OutputPage, Principal,
+    RecordingPage, Request, Response, ScreenText, SendInput, SendPart, Sent, SessionChange,
+    SessionEvent, SessionKind, SessionRecord, SessionStatus, StartSession, Until, WaitFor,
+    WaitFrom, WaitReason, Waited,
 };
 use wt_protocol::session::Winsize;
 use wt_protocol::{SessionId, SessionName};

@@ -82,21 +82,30 @@ pub fn of(profile: &Profile, layers: &Layers, places: &Places) -> Result<Trust, 
         return Ok(Trust::NoFile);
     };
     let known = read(profile)?;
-    let Some(known) = known.projects.iter().find(|known| known.path == project.path) else {
+    let Some(known) = known
+        .projects
+        .iter()
+        .find(|known| known.path == project.path)
+    else {
         return Ok(Trust::Unknown);
     };
     let now = layers.project_files(places);
     let same = now.len() == known.files.len()
         && now.iter().all(|(path, text)| {
             let hash = hash(text);
-            known.files.iter().any(|file| file.path == *path && file.sha256 == hash)
+            known
+                .files
+                .iter()
+                .any(|file| file.path == *path && file.sha256 == hash)
         });
     if same {
         return Ok(Trust::Trusted);
     }
     let texts = known.files.iter();
     Ok(Trust::Changed(
-        texts.map(|file| (file.path.clone(), file.text.clone())).collect(),
+        texts
+            .map(|file| (file.path.clone(), file.text.clone()))
+            .collect(),
     ))
 }
 

@@ -43,8 +43,12 @@ pub(crate) fn connect(address: &str, token: &str) -> Outcome {
 fn open(address: &str) -> Result<TcpStream, String> {
     let address: SocketAddr = address.parse().map_err(|_| "not an address".to_owned())?;
     let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(|e| named(&e))?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|e| named(&e))?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(|e| named(&e))?;
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .map_err(|e| named(&e))?;
+    stream
+        .set_write_timeout(Some(PATIENCE))
+        .map_err(|e| named(&e))?;
     Ok(stream)
 }
 
@@ -64,10 +68,16 @@ pub(crate) fn send_udp(address: &str, text: &str) -> Outcome {
 }
 
 fn ask(address: &str, message: &[u8]) -> Result<UdpSocket, String> {
-    let local = if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+    let local = if address.starts_with('[') {
+        "[::]:0"
+    } else {
+        "0.0.0.0:0"
+    };
     let socket = UdpSocket::bind(local).map_err(|e| named(&e))?;
     socket.connect(address).map_err(|e| named(&e))?;
-    socket.set_read_timeout(Some(PATIENCE)).map_err(|e| named(&e))?;
+    socket
+        .set_read_timeout(Some(PATIENCE))
+        .map_err(|e| named(&e))?;
     socket.send(message).map_err(|e| named(&e))?;
     Ok(socket)
 }
@@ -136,7 +146,11 @@ pub(crate) fn exchange_bytes(address: &str, parts: &[&str]) -> Outcome {
         // A peer that has already answered and closed is seen by reading.
         let _ = stream.write_all(&bytes_of(part));
         let is_last = index + 1 == parts.len();
-        let wait = if is_last { PATIENCE } else { Duration::from_secs(2) };
+        let wait = if is_last {
+            PATIENCE
+        } else {
+            Duration::from_secs(2)
+        };
         read_some(&mut stream, wait, is_last, &mut heard);
     }
     let text = String::from_utf8_lossy(&heard).into_owned();
@@ -160,7 +174,11 @@ fn read_some(stream: &mut TcpStream, wait: Duration, is_last: bool, heard: &mut 
             left
         };
         let quiet = heard.len() > before && is_last;
-        let pause = if quiet { pause.min(Duration::from_millis(250)) } else { pause };
+        let pause = if quiet {
+            pause.min(Duration::from_millis(250))
+        } else {
+            pause
+        };
         if pause.is_zero() || stream.set_read_timeout(Some(pause)).is_err() {
             return;
         }
@@ -179,10 +197,16 @@ fn bytes_of(part: &str) -> Vec<u8> {
         return record(&hello(None, 0));
     }
     if let Some(name) = part.strip_prefix("slow-hello:") {
-        return hello(Some(name), 0).iter().flat_map(|byte| record(&[*byte])).collect();
+        return hello(Some(name), 0)
+            .iter()
+            .flat_map(|byte| record(&[*byte]))
+            .collect();
     }
     if let Some(name) = part.strip_prefix("long-hello:") {
-        return hello(Some(name), 70 << 10).chunks(16 << 10).flat_map(record).collect();
+        return hello(Some(name), 70 << 10)
+            .chunks(16 << 10)
+            .flat_map(record)
+            .collect();
     }
     if let Some(Ok(count)) = part.strip_prefix("x:").map(str::parse) {
         return vec![b'x'; count];

@@ -122,7 +122,8 @@ pub(crate) fn system_call(name: &str, arguments: &[&str]) -> Outcome {
         *value = match bytes {
             Some(bytes) => {
                 kept.push(bytes);
-                kept.last_mut().map_or(0, |bytes| bytes.as_mut_ptr() as c_long)
+                kept.last_mut()
+                    .map_or(0, |bytes| bytes.as_mut_ptr() as c_long)
             }
             None => number(argument)?,
         };
@@ -394,7 +395,9 @@ pub(crate) fn shared_memory_get(key: c_int) -> Outcome {
     let mut bytes = [0_u8; 64];
     // SAFETY: the piece is larger than the buffer.
     unsafe { std::ptr::copy_nonoverlapping(memory, bytes.as_mut_ptr(), bytes.len()) };
-    Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+    Ok(String::from_utf8_lossy(&bytes)
+        .trim_end_matches('\0')
+        .to_owned())
 }
 
 /// Runs a copy of a program from memory, where no file of it is.
@@ -419,7 +422,12 @@ pub(crate) fn join_namespace(path: &str) -> Outcome {
 pub(crate) fn socket_families() -> Outcome {
     let mut open = Vec::new();
     for family in 0..=50 {
-        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET, libc::SOCK_RAW] {
+        for kind in [
+            libc::SOCK_STREAM,
+            libc::SOCK_DGRAM,
+            libc::SOCK_SEQPACKET,
+            libc::SOCK_RAW,
+        ] {
             // SAFETY: numbers go in, a descriptor comes out.
             let result = unsafe { libc::socket(family, kind, 0) };
             if result >= 0 {
@@ -428,7 +436,12 @@ pub(crate) fn socket_families() -> Outcome {
             }
         }
     }
-    let known = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+    let known = [
+        libc::AF_UNIX,
+        libc::AF_INET,
+        libc::AF_INET6,
+        libc::AF_NETLINK,
+    ];
     if open.iter().all(|family| known.contains(family)) {
         return Err(format!("{open:?} alone"));
     }

@@ -192,8 +192,7 @@ impl Sandbox<'_> {
 
 /// Puts something on record before the program is known to run.
 fn note(path: &Path, what: &impl Serialize) -> Result<(), SpawnError> {
-    let bytes =
-        serde_json::to_vec_pretty(what).expect("these types have no value that JSON lacks");
+    let bytes = serde_json::to_vec_pretty(what).expect("these types have no value that JSON lacks");
     wt_files::write_whole(path, &bytes).map_err(|e| SpawnError::System {
         what: "the record of what is enforced",
         reason: e.to_string(),

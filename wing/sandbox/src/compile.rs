@@ -730,6 +730,11 @@ impl<'a> Map<'a> {
             .flat_map(|node| &node.at.links)
             .filter(|link| self.node_above(&link.path).at.path == "/")
             .collect();
+        let folders: BTreeSet<&str> = links.iter().map(|link| parent(&link.path)).collect();
+        for folder in folders.into_iter().filter(|folder| *folder != "/") {
+            let action = MountAction::MakeDirectory { mode: 0o755 };
+            steps.add(MountLayer::Root, folder, action, "links of the host are in it");
+        }
         for link in links {
             let action = MountAction::MakeLink {
                 to: link.to.clone(),
@@ -1046,6 +1051,11 @@ fn network(policy: &EffectivePolicy, facts: &HostFacts) -> NetPlan {
     };
     let mut listeners = Vec::new();
     let v4 = |kind| ListenerSpec { kind, v6: false };
+    if !reaches_hosts {
+        // It answers that there is no such name, at once, and notes who asked for which: so a
+        // session without a network can be told why a program failed.
+        listeners.extend([ListenerKind::DnsUdp, ListenerKind::DnsTcp].map(v4));
+    }
     let local: BTreeSet<u16> = network.local_ports.iter().map(|p| p.value.get()).collect();
     if reaches_hosts {
         listeners.extend(
@@ -1566,13 +1576,14 @@ mod tests {
             (plan.network.capture_routes, plan.network.listeners.len())
         };
 
-        assert_eq!(kinds(&policy), (false, 0));
+        // The two that answer that there is no such name.
+        assert_eq!(kinds(&policy), (false, 2));
         policy.network.local_ports = vec![wt_policy::Granted {
             value: wt_policy::Port::new(11434).unwrap(),
             source: Source::Default,
         }];
         policy.network.need = NetworkNeed::Local;
-        assert_eq!(kinds(&policy), (false, 2));
+        assert_eq!(kinds(&policy), (false, 4));
         policy.network.need = NetworkNeed::Hosts;
         policy.network.hosts = vec![wt_policy::Granted {
             value: "example.com:8443".parse().unwrap(),

@@ -246,7 +246,9 @@ async fn tell_what_it_left(place: &Place, session: &SessionRecord) {
     }
     if left > 0 {
         let id = &session.id;
-        say(&format!("note: {left} more: wt session ps --json, session {id}"));
+        say(&format!(
+            "note: {left} more: wt session ps --json, session {id}"
+        ));
     }
 }
 

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use wt_protocol::limits::MAX_RAW_PAGE;
-use wt_protocol::rpc::{
-    BoundaryChoice, Conversation, Request, SessionRecord, StartSession,
-};
+use wt_protocol::rpc::{BoundaryChoice, Conversation, Request, SessionRecord, StartSession};
 use wt_wing::Error;
 use wt_wing::attach::Options;
 use wt_wing::profile::Profile;

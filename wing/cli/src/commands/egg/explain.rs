@@ -7,8 +7,8 @@ use wt_policy::{
     AgentProfile, DenyReason, Destination, ExplainedAddition, ExplainedMount, ExplainedNetwork,
     FileAccess, FileRule, Host, NetworkNeed, Port, Verdict, session_env,
 };
-use wt_sandbox::probe::{self, Feature, FeatureState, HostReport};
 use wt_sandbox::plan::Plan;
+use wt_sandbox::probe::{self, Feature, FeatureState, HostReport};
 use wt_sandbox::{EnforcementError, probe::FeatureName};
 use wt_wing::boundary::{Asked, Found, find};
 use wt_wing::profile::{Profile, variables};
@@ -315,9 +315,9 @@ fn hint_for_path(
             Some("sessions have one of their own; put what they share elsewhere".to_owned())
         }
         (FileAccess::Deny, _) => Some(format!("to open it: fs: [\"ro:{path}\"] in egg.yaml")),
-        (FileAccess::Ro | FileAccess::DenyWrite, _) => {
-            Some(format!("to have it written: fs: [\"rw:{path}\"] in egg.yaml"))
-        }
+        (FileAccess::Ro | FileAccess::DenyWrite, _) => Some(format!(
+            "to have it written: fs: [\"rw:{path}\"] in egg.yaml"
+        )),
         (FileAccess::Rw, _) => None,
     }
 }
@@ -339,7 +339,9 @@ fn why_host(asked: &str, found: &Found, profile: &Profile) -> Result<HostWhy, Er
     let (allowed, because, hint) = match &verdict {
         Verdict::Allowed(_) => (
             true,
-            format!("{verdict}; its addresses are looked at when it is reached, and only public ones are let through unless a rule names them"),
+            format!(
+                "{verdict}; its addresses are looked at when it is reached, and only public ones are let through unless a rule names them"
+            ),
             None,
         ),
         Verdict::Denied(denial) => match &denial.reason {
@@ -352,7 +354,9 @@ fn why_host(asked: &str, found: &Found, profile: &Profile) -> Result<HostWhy, Er
             DenyReason::Localhost { forwarded: false } => (
                 false,
                 verdict.to_string(),
-                Some(format!("to open it: network: {{local_ports: [{port}]}} in egg.yaml")),
+                Some(format!(
+                    "to open it: network: {{local_ports: [{port}]}} in egg.yaml"
+                )),
             ),
             _ => (
                 false,
@@ -361,7 +365,9 @@ fn why_host(asked: &str, found: &Found, profile: &Profile) -> Result<HostWhy, Er
                     .rule_hint()
                     .or_else(|| named_address(&destination, port))
                     .filter(|rule| super::log::opens(&found.policy, rule, &destination))
-                    .map(|rule| format!("to open it: network: {{domains: [\"{rule}\"]}} in egg.yaml")),
+                    .map(|rule| {
+                        format!("to open it: network: {{domains: [\"{rule}\"]}} in egg.yaml")
+                    }),
             ),
         },
     };
@@ -388,7 +394,11 @@ fn describe_why(why: &Why) -> String {
     let mut lines = Vec::new();
     match why {
         Why::Host(host) => {
-            let verb = if host.allowed { "reached" } else { "not reached" };
+            let verb = if host.allowed {
+                "reached"
+            } else {
+                "not reached"
+            };
             lines.push(format!("{}:{} is {verb}", host.host, host.port));
             lines.push(format!("  because: {}", host.because));
             lines.extend(host.hint.as_ref().map(|hint| format!("  hint: {hint}")));
@@ -427,20 +437,32 @@ fn describe(document: &Document, found: &Found, output: Output) -> String {
         text.push_str(&plain(line));
         text.push('\n');
     };
-    let installed = document.agent.as_deref().and_then(AgentProfile::find).map(|agent| {
-        let path = found.facts.env.iter().find(|(key, _)| key == "PATH");
-        path.and_then(|(_, path)| agents::locate(agent, path)).is_some()
-    });
+    let installed = document
+        .agent
+        .as_deref()
+        .and_then(AgentProfile::find)
+        .map(|agent| {
+            let path = found.facts.env.iter().find(|(key, _)| key == "PATH");
+            path.and_then(|(_, path)| agents::locate(agent, path))
+                .is_some()
+        });
     match (&document.agent, installed) {
         (Some(agent), Some(true)) => line(&format!("agent: {agent}")),
         (Some(agent), _) => line(&format!("agent: {agent}, which is not installed")),
         (None, _) => line("agent: none; a shell or a command"),
     }
     line(&format!("starts in: {}", found.places.cwd));
-    let trust = if document.trusted { "" } else { ", not trusted: it can only take away" };
+    let trust = if document.trusted {
+        ""
+    } else {
+        ", not trusted: it can only take away"
+    };
     line(&format!("rules: {}{trust}", document.config_source));
     match &document.refused {
-        Some(error) => line(&format!("a start would be refused: {error}; {}", error.hint)),
+        Some(error) => line(&format!(
+            "a start would be refused: {error}; {}",
+            error.hint
+        )),
         None if document.tier == "none" => {
             line("a start would be refused: this machine cannot enforce it, see below");
         }
@@ -463,12 +485,18 @@ fn describe(document: &Document, found: &Found, output: Output) -> String {
         line(&format!("  {} ({})", host.value, host.source));
     }
     for port in &found.policy.network.local_ports {
-        line(&format!("  port {} of this machine ({})", port.value, port.source));
+        line(&format!(
+            "  port {} of this machine ({})",
+            port.value, port.source
+        ));
     }
     text.push('\n');
 
-    let (shown, left): (Vec<&FileRule>, Vec<&FileRule>) =
-        found.policy.files.iter().partition(|rule| is_worth_a_line(rule));
+    let (shown, left): (Vec<&FileRule>, Vec<&FileRule>) = found
+        .policy
+        .files
+        .iter()
+        .partition(|rule| is_worth_a_line(rule));
     let rows: Vec<Vec<String>> = shown
         .iter()
         .map(|rule| {
@@ -497,7 +525,10 @@ fn describe(document: &Document, found: &Found, output: Output) -> String {
     line("");
     line(&format!("variables: {}", document.env.join(" ")));
     let limits = limits(&document.resources);
-    line(&format!("limits: {}", if limits.is_empty() { "none" } else { &limits }));
+    line(&format!(
+        "limits: {}",
+        if limits.is_empty() { "none" } else { &limits }
+    ));
     for (title, list) in [("added", &document.drilled), ("follows", &document.derived)] {
         for addition in list {
             line(&format!(
@@ -527,7 +558,11 @@ fn is_worth_a_line(rule: &FileRule) -> bool {
 fn limits(resources: &Resources) -> String {
     let mut words = Vec::new();
     words.extend(resources.cpu.map(|cpu| format!("cpu {cpu}s")));
-    words.extend(resources.memory.map(|bytes| format!("memory {} MiB", bytes >> 20)));
+    words.extend(
+        resources
+            .memory
+            .map(|bytes| format!("memory {} MiB", bytes >> 20)),
+    );
     words.extend(resources.max_fds.map(|fds| format!("max_fds {fds}")));
     words.extend(resources.max_pids.map(|pids| format!("max_pids {pids}")));
     words.join(", ")
@@ -544,7 +579,10 @@ pub(in crate::commands) fn features(features: &[Feature], output: Output) -> Str
                 FeatureState::Missing if feature.needed => "NO",
                 FeatureState::Missing => "no",
             };
-            let cause = feature.cause.as_ref().map_or(String::new(), |cause| format!("; {cause}"));
+            let cause = feature
+                .cause
+                .as_ref()
+                .map_or(String::new(), |cause| format!("; {cause}"));
             vec![
                 name(feature.name),
                 state.to_owned(),

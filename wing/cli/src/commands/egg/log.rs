@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::Serialize;
 use wt_egg::EggDir;
 use wt_policy::{
-    DenyReason, Destination, EffectivePolicy, Granted, Host, HostRule, NetworkMode, NetworkNeed, Port,
-    Source, Verdict,
+    DenyReason, Destination, EffectivePolicy, Granted, Host, HostRule, NetworkMode, NetworkNeed,
+    Port, Source, Verdict,
 };
 use wt_protocol::rpc::{Isolation, SessionRecord};
 use wt_sandbox::proxy::audit::{self, HostSummary, MANY_HOSTS, Outcome, Record};
@@ -126,8 +126,7 @@ async fn choose(place: &Place, named: Option<&str>) -> Result<SessionRecord, Err
 
 fn read(dir: &EggDir) -> Result<Vec<Record>, Error> {
     let path = dir.network_log();
-    audit::read(&path)
-        .map_err(|e| Error::failed(format!("cannot read {}: {e}", path.display())))
+    audit::read(&path).map_err(|e| Error::failed(format!("cannot read {}: {e}", path.display())))
 }
 
 /// The policy that the session started with; none for one that wrote none down.
@@ -141,7 +140,9 @@ fn read_policy(dir: &EggDir) -> Option<EffectivePolicy> {
 fn notes(session: &SessionRecord, policy: Option<&EffectivePolicy>, is_empty: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if session.isolation != Isolation::Namespace {
-        notes.push("the session is not sandboxed, so nothing is known of its connections".to_owned());
+        notes.push(
+            "the session is not sandboxed, so nothing is known of its connections".to_owned(),
+        );
         return notes;
     }
     let Some(policy) = policy else {
@@ -178,8 +179,7 @@ fn view(summary: HostSummary, policy: Option<&EffectivePolicy>) -> HostView {
     }
 }
 
-const UNREACHABLE: &str =
-    "the rules allow it and it did not answer: try it outside of the session";
+const UNREACHABLE: &str = "the rules allow it and it did not answer: try it outside of the session";
 
 /// One thing to try when a host was refused.
 fn hint(host: &str, port: Option<u16>, policy: Option<&EffectivePolicy>) -> Option<String> {
@@ -246,7 +246,11 @@ fn describe(report: &Report, denied: bool, output: Output) -> String {
     }
     if report.hosts.is_empty() {
         if report.notes.is_empty() {
-            let what = if denied { "was refused or failed" } else { "was asked for" };
+            let what = if denied {
+                "was refused or failed"
+            } else {
+                "was asked for"
+            };
             text.push_str(&format!("{}: nothing {what}\n", plain(&report.session)));
         }
         return text;
@@ -275,7 +279,9 @@ fn describe(report: &Report, denied: bool, output: Output) -> String {
         })
         .collect();
     text.push_str(&output.table(
-        &["HOST", "PORTS", "ALLOWED", "DENIED", "FAILED", "SENT", "RECEIVED", "WHY"],
+        &[
+            "HOST", "PORTS", "ALLOWED", "DENIED", "FAILED", "SENT", "RECEIVED", "WHY",
+        ],
         &rows,
     ));
     for host in &report.hosts {
@@ -374,7 +380,13 @@ mod tests {
     use super::*;
 
     fn denied(host: &str, port: u16) -> Record {
-        Record::new(Way::Connect, host, Some(port), Outcome::Denied, "no rule allows it")
+        Record::new(
+            Way::Connect,
+            host,
+            Some(port),
+            Outcome::Denied,
+            "no rule allows it",
+        )
     }
 
     #[test]
@@ -388,7 +400,11 @@ mod tests {
 
     #[test]
     fn what_was_told_is_not_told_again_and_what_was_turned_over_is_no_loss() {
-        let records = [denied("a.test", 1), denied("b.test", 2), denied("c.test", 3)];
+        let records = [
+            denied("a.test", 1),
+            denied("b.test", 2),
+            denied("c.test", 3),
+        ];
 
         assert_eq!(news(&records, None).len(), 3);
         assert_eq!(news(&records, Some(&records[1])), &records[2..]);

@@ -67,7 +67,9 @@ enum ComparedWith {
 
 pub(super) fn run(args: Args, output: Output) -> Done {
     if let (Some(session), false) = (nested::session(), args.show) {
-        let message = format!("this terminal is in the session {session}, and no session decides what sessions may do");
+        let message = format!(
+            "this terminal is in the session {session}, and no session decides what sessions may do"
+        );
         return Err(Stop::Error(
             Error::new(ErrorCode::Refused, message).hint("run it in a terminal of your own"),
         ));
@@ -170,11 +172,11 @@ fn folder(project: Option<PathBuf>) -> Result<PathBuf, Error> {
             format!("there is no {}", path.display()),
         ));
     }
-    Err(usage(format!(
-        "{} is not called {EGG_FILE}",
-        path.display()
-    ))
-    .hint("name the project's folder; what its egg.yaml builds on is trusted along with it"))
+    Err(
+        usage(format!("{} is not called {EGG_FILE}", path.display())).hint(
+            "name the project's folder; what its egg.yaml builds on is trusted along with it",
+        ),
+    )
 }
 
 /// The folder without `.` and a slash at its end, as a session's start has it.
@@ -190,7 +192,9 @@ fn describe(report: &Report) -> String {
     let heading = match report.state {
         State::Trusted => return format!("{file} is trusted as it is"),
         State::Gone => return format!("{file} is not there"),
-        State::Unknown => format!("{file} is not trusted. Trusting it changes what sessions may do:"),
+        State::Unknown => {
+            format!("{file} is not trusted. Trusting it changes what sessions may do:")
+        }
         State::Changed => format!("{file} was trusted, and says something else now. This changes:"),
     };
     let changes = match report.changes.as_slice() {
