@@ -30,7 +30,15 @@ fn a_session_uses_the_ssh_agent_of_whoever_attached_last() {
     let ada = Profile::new("ada").env("SSH_AUTH_SOCK", "/tmp/first-login");
     let show = "echo agent=$SSH_AUTH_SOCK; sleep 600";
     ada.wt(&[
-        "terminal", "--name", "a", "--detach", "--", "sh", "-c", show,
+        "terminal",
+        "--unsandboxed",
+        "--name",
+        "a",
+        "--detach",
+        "--",
+        "sh",
+        "-c",
+        show,
     ])
     .ok();
 
@@ -66,7 +74,15 @@ fn a_session_that_was_made_without_an_ssh_agent_gets_that_of_a_later_login() {
     let ada = Profile::new("ada");
     let wait = "until [ -e \"$SSH_AUTH_SOCK\" ]; do sleep 0.05; done; echo there; sleep 600";
     ada.wt(&[
-        "terminal", "--name", "a", "--detach", "--", "sh", "-c", wait,
+        "terminal",
+        "--unsandboxed",
+        "--name",
+        "a",
+        "--detach",
+        "--",
+        "sh",
+        "-c",
+        wait,
     ])
     .ok();
     let link = link(&ada, "a");

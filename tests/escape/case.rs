@@ -120,6 +120,7 @@ pub(crate) enum L {
     Net,
     Pid,
     Ipc,
+    User,
     SecondUser,
     Capabilities,
     NoNewPrivileges,
@@ -149,7 +150,6 @@ pub(crate) const WRITABLE: L = L::Mount(MountLayer::Writable);
 pub(crate) const TMP: L = L::Mount(MountLayer::PrivateTmp);
 pub(crate) const RUN: L = L::Mount(MountLayer::PrivateRun);
 pub(crate) const DEV: L = L::Mount(MountLayer::PrivateDev);
-pub(crate) const PROC: L = L::Mount(MountLayer::Proc);
 pub(crate) const PROC_MASK: L = L::Mount(MountLayer::ProcMask);
 pub(crate) const SYS_MASK: L = L::Mount(MountLayer::SysMask);
 pub(crate) const SOCKETS: L = L::Mount(MountLayer::SocketMask);
@@ -160,6 +160,7 @@ impl fmt::Display for L {
             Self::Net => "network-namespace",
             Self::Pid => "pid-namespace",
             Self::Ipc => "ipc-namespace",
+            Self::User => "user-namespace",
             Self::SecondUser => "second-user-namespace",
             Self::Capabilities => "capabilities",
             Self::NoNewPrivileges => "no-new-privileges",
@@ -197,8 +198,29 @@ impl L {
             }
             Self::Pid => {
                 plan.namespaces.pid = false;
+                // What is left is the host's own /proc, read-only, in which no second user
+                // namespace can be made and no score be written.
+                plan.mounts
+                    .retain(|step| !matches!(step.layer, MountLayer::Proc | MountLayer::ProcMask));
+                plan.second_user_namespace = false;
+                plan.oom_score_adj = i32::MIN;
             }
-            Self::Ipc => plan.namespaces.ipc = false,
+            Self::Ipc => {
+                plan.namespaces.ipc = false;
+                // The queues of another namespace cannot be mounted.
+                plan.mounts
+                    .retain(|step| step.action != MountAction::Mqueue);
+                if let Some(landlock) = &mut plan.landlock {
+                    landlock.rules.retain(|rule| rule.path != "/dev/mqueue");
+                }
+            }
+            Self::User => {
+                plan.namespaces.user = false;
+                plan.second_user_namespace = false;
+                // They would be the host's.
+                plan.sysctls
+                    .retain(|sysctl| sysctl.path.starts_with("net/"));
+            }
             Self::SecondUser => plan.second_user_namespace = false,
             Self::Capabilities => plan.drop_capabilities = false,
             Self::NoNewPrivileges => plan.no_new_privileges = false,

@@ -118,6 +118,7 @@ pub(crate) const CASES: &[Case] = &[
         what: "a denied folder is moved into the project",
         attack: "mv $H/.aws s; grep -r . s/credentials",
         expect: &["cannot", "busy", "Permission denied", "Read-only"],
+        teardown: "chmod -fR u+rwx $P/s",
         layers: &[DENIED, L::ReadOnly, L::Landlock, WRITABLE],
         ..CASE
     },

@@ -71,7 +71,8 @@ fn main() {
                 (AREAS[4], persistence::SPECIAL),
                 (AREAS[6], product::SPECIAL),
             ];
-            runner::run(&areas, &specials, filter.map(String::as_str))
+            let elsewhere = ("what_is_tried_elsewhere", special::ELSEWHERE);
+            runner::run(&areas, &specials, elsewhere, filter.map(String::as_str))
         }
     };
     exit(i32::from(!ok))

@@ -118,12 +118,26 @@ pub(crate) const WORK: &[Work] = &[
     Work {
         id: "W-08",
         what: "python with processes, semaphores and loops",
-        script: "cat > t.py <<'X'\nimport multiprocessing as m, asyncio, sqlite3, threading, tempfile\n\
-def f(x):\n    return x * x\n\
-async def g():\n    p = await asyncio.create_subprocess_exec('true')\n    return await p.wait()\n\
-if __name__ == '__main__':\n    with m.Pool(2) as p:\n        assert p.map(f, [1, 2, 3]) == [1, 4, 9]\n\
-    assert asyncio.run(g()) == 0\n    m.shared_memory if hasattr(m, 'shared_memory') else None\n\
-    t = threading.Thread(target=f, args=(1,)); t.start(); t.join()\n    tempfile.NamedTemporaryFile().close()\n    print('fine')\nX\n\
+        script: r"cat > t.py <<'X'
+import multiprocessing as m, asyncio, threading, tempfile
+
+def f(x):
+    return x * x
+
+async def g():
+    p = await asyncio.create_subprocess_exec('true')
+    return await p.wait()
+
+if __name__ == '__main__':
+    with m.Pool(2) as p:
+        assert p.map(f, [1, 2, 3]) == [1, 4, 9]
+    assert asyncio.run(g()) == 0
+    t = threading.Thread(target=f, args=(1,))
+    t.start()
+    t.join()
+    tempfile.NamedTemporaryFile().close()
+    print('fine')
+X
 python3 t.py | grep fine",
         needs: &[Need::Program("python3")],
         ..BASE
@@ -206,7 +220,7 @@ python3 wheel.py && env/bin/pip install -q --no-index --disable-pip-version-chec
     Work {
         id: "W-20",
         what: "locale, time zone, and users by name",
-        script: "LC_ALL=C.UTF-8 locale charmap | grep UTF-8 && TZ=Europe/Berlin date && id -un && getent passwd root && getent hosts localhost",
+        script: "LC_ALL=C.UTF-8 locale charmap | grep UTF-8 && TZ=Europe/Berlin date && id -u && getent passwd root && getent hosts localhost",
         ..BASE
     },
     Work {
@@ -231,7 +245,7 @@ python3 wheel.py && env/bin/pip install -q --no-index --disable-pip-version-chec
     Work {
         id: "W-26",
         what: "caches of tools can be written",
-        script: "mkdir -p $H/.cache/new && echo x > $H/.cache/new/x && echo x > ${TMPDIR:-/tmp}/x && echo x > /dev/shm/x && echo x > /var/tmp/x-$TOKEN && rm /dev/shm/x /var/tmp/x-$TOKEN",
+        script: "mkdir -p $H/.cache/new && echo x > $H/.cache/new/x && echo x > ${TMPDIR:-/tmp}/x-$TOKEN && rm ${TMPDIR:-/tmp}/x-$TOKEN && echo x > /dev/shm/x-$TOKEN && echo x > /var/tmp/x-$TOKEN && rm /dev/shm/x-$TOKEN /var/tmp/x-$TOKEN",
         ..BASE
     },
     Work {

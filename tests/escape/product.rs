@@ -53,7 +53,9 @@ fn metadata() -> Result<Metadata, cargo_metadata::Error> {
 fn the_product_does_not_depend_on_the_suite() -> Verdict {
     let metadata = match metadata() {
         Ok(metadata) => metadata,
-        Err(error) => return Verdict::Skipped(format!("cargo does not run for this user: {error}")),
+        Err(error) => {
+            return Verdict::Skipped(format!("cargo does not run for this user: {error}"));
+        }
     };
     let resolve = metadata.resolve.as_ref().unwrap();
     let named = |name: &str| {

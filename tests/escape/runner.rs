@@ -74,8 +74,12 @@ struct Line {
     residual: &'static str,
 }
 
+/// Attacks of the reference that are tried somewhere else, or not at all: id, what, why.
+pub(crate) type Elsewhere = (&'static str, &'static str, &'static str);
+
 #[derive(Clone, Copy)]
 enum Item {
+    Elsewhere(&'static Elsewhere),
     Attack(&'static Case),
     Work(&'static Work),
     Special(&'static Special),
@@ -84,6 +88,7 @@ enum Item {
 impl Item {
     fn id(&self) -> &'static str {
         match self {
+            Self::Elsewhere((id, ..)) => id,
             Self::Attack(case) => case.id,
             Self::Work(work) => work.id,
             Self::Special(special) => special.id,
@@ -95,7 +100,12 @@ type Area = (&'static str, &'static [Case], &'static [Work]);
 type SpecialArea = (&'static str, &'static [Special]);
 
 /// Runs all that the filter lets through. Gives whether everything holds.
-pub(crate) fn run(areas: &[Area], specials: &[SpecialArea], filter: Option<&str>) -> bool {
+pub(crate) fn run(
+    areas: &[Area],
+    specials: &[SpecialArea],
+    elsewhere: (&'static str, &'static [Elsewhere]),
+    filter: Option<&str>,
+) -> bool {
     let began = Instant::now();
     let mut items: Vec<(&'static str, Item)> = Vec::new();
     for (area, cases, works) in areas {
@@ -105,6 +115,12 @@ pub(crate) fn run(areas: &[Area], specials: &[SpecialArea], filter: Option<&str>
     for (area, list) in specials {
         items.extend(list.iter().map(|special| (*area, Item::Special(special))));
     }
+    items.extend(
+        elsewhere
+            .1
+            .iter()
+            .map(|row| (elsewhere.0, Item::Elsewhere(row))),
+    );
     items.retain(|(area, item)| {
         filter.is_none_or(|filter| area.contains(filter) || item.id().contains(filter))
     });
@@ -133,6 +149,10 @@ pub(crate) fn run(areas: &[Area], specials: &[SpecialArea], filter: Option<&str>
 /// Runs one, and takes a panic for a failure.
 fn guarded(area: &'static str, item: Item) -> Line {
     let result = catch_unwind(AssertUnwindSafe(|| match item {
+        Item::Elsewhere((_, _, why)) => {
+            let verdict = Verdict::Skipped((*why).to_owned());
+            (verdict, Vec::new(), Vec::new())
+        }
         Item::Attack(case) => attack(case),
         Item::Work(work) => (carry_out(work), Vec::new(), Vec::new()),
         Item::Special(special) => ((special.run)(), Vec::new(), Vec::new()),
@@ -146,6 +166,7 @@ fn guarded(area: &'static str, item: Item) -> Line {
         (verdict, Vec::new(), Vec::new())
     });
     let (what, residual) = match item {
+        Item::Elsewhere((_, what, _)) => (*what, ""),
         Item::Attack(case) => (case.what, case.residual),
         Item::Work(work) => (work.what, ""),
         Item::Special(special) => (special.what, ""),
@@ -320,7 +341,12 @@ fn inside(case: &Case) -> Result<String, String> {
                 .map(|expected| format!("never starts: {expected}"))
                 .ok_or_else(|| format!("it does not start for another reason: {error}"));
         }
-        Err(error) => return Err(format!("the session does not start: {error}")),
+        // It is named where a host may lack what a limit takes: then nothing starts.
+        Err(error) => {
+            return named(&error)
+                .map(|expected| format!("nothing starts: {expected}"))
+                .ok_or_else(|| format!("the session does not start: {error}"));
+        }
         Ok(_) if case.never_starts => return Err("the session starts".to_owned()),
         Ok(ran) => ran,
     };

@@ -1,6 +1,6 @@
 //! Attacks on what is known: variables, credentials, other sessions.
 
-use crate::case::{CASE, CORE, Case, DENIED, L, Need, Outside, PROC, Place, Without};
+use crate::case::{CASE, CORE, Case, DENIED, L, Need, Outside, Place, Without};
 
 const REFUSED: &[&str] = &["Permission denied", "No such file"];
 
@@ -18,7 +18,8 @@ pub(crate) const CASES: &[Case] = &[
         what: "secrets are in the variables of other processes",
         attack: "grep -la VICTIM_SECRET /proc/[0-9]*/environ | grep . # victim-",
         expect: &["Permission denied"],
-        layers: &[L::Pid, PROC],
+        layers: &[L::Pid, L::Landlock, L::User, L::Capabilities],
+        without: Without::SucceedsForRoot,
         ..CASE
     },
     Case {

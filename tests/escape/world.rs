@@ -24,7 +24,7 @@ use nix::unistd::{Pid, Uid, getegid};
 use tempfile::TempDir;
 use wt_policy::{Facts, Places, Platform, session_env};
 use wt_sandbox::cgroup::Cgroup;
-use wt_sandbox::host::{Surroundings, look};
+use wt_sandbox::host::{Surroundings, look, make_missing};
 use wt_sandbox::plan::{Plan, Program, Stdio};
 use wt_sandbox::proxy::audit::AuditLog;
 use wt_sandbox::proxy::{Egress, Listener};
@@ -461,6 +461,7 @@ impl World {
             uid: Uid::effective().as_raw(),
             gid: getegid().as_raw(),
         };
+        make_missing(&policy, &surroundings).map_err(|e| e.to_string())?;
         let host = look(&policy, &surroundings).map_err(|e| e.to_string())?;
         let mut argv = vec!["bash".to_owned()];
         if terminal {
@@ -614,7 +615,10 @@ impl World {
                 let is_kept = KEPT_IN_PROJECT
                     .iter()
                     .any(|kept| name.starts_with(kept) || kept.starts_with(&name));
-                if name == ".cache" || name.starts_with("project/") && !is_kept {
+                // Caches are made for tools that are used for the first time.
+                let is_cache =
+                    [".cache", ".npm", ".cargo/registry", ".cargo/git"].contains(&name.as_str());
+                if is_cache || name.starts_with("project/") && !is_kept {
                     continue;
                 }
                 let Ok(about) = fs::symlink_metadata(&path) else {
@@ -746,7 +750,8 @@ impl Running {
             let timeout = PollTimeout::try_from(left).unwrap();
             let mut watched = [PollFd::new(output.as_fd(), PollFlags::POLLIN)];
             let is_ready = poll(&mut watched, timeout).is_ok_and(|ready| ready > 0);
-            if !is_ready || !output.read(&mut byte).is_ok_and(|read| read == 1) || byte[0] == b'\n' {
+            if !is_ready || !output.read(&mut byte).is_ok_and(|read| read == 1) || byte[0] == b'\n'
+            {
                 return String::from_utf8_lossy(&line).into_owned();
             }
             line.push(byte[0]);

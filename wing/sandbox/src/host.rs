@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use wt_policy::{EffectivePolicy, FileAccess, PathKind, Source};
+use wt_policy::{EffectivePolicy, FileAccess, FileRule, PathKind, Source};
 
 use crate::mounts::is_at_or_below;
 use crate::plan::{Identity, Note};
@@ -227,7 +227,8 @@ pub fn look(
 }
 
 /// Makes directories below the home directory that the policy's agent writes and that are not
-/// there yet: an agent that runs for the first time must be able to. Gives what was made.
+/// there yet: an agent that runs for the first time must be able to. The same for caches of
+/// tools, as far as the tool is in use. Gives what was made.
 ///
 /// # Errors
 /// A path that cannot be followed. What the system does not let be made is left out.
@@ -240,7 +241,7 @@ pub fn make_missing(
     for rule in &policy.files {
         let is_wanted = rule.access == FileAccess::Rw
             && rule.kind == Some(PathKind::Dir)
-            && matches!(rule.source, Source::Agent { .. })
+            && (matches!(rule.source, Source::Agent { .. }) || is_first_cache(rule, &home))
             && !rule.path.contains('*');
         if !is_wanted {
             continue;
@@ -256,6 +257,21 @@ pub fn make_missing(
         }
     }
     Ok(made)
+}
+
+/// Caches directly in the home directory that programs make when they first run, and without
+/// which they give up: what nearly everything uses, and what npm uses.
+const FIRST_CACHES: &[&str] = &[".cache", ".npm"];
+
+/// Whether a built-in rule is for a cache that its tool would make now: the tool has a folder
+/// already, or it is one of the first that are made.
+fn is_first_cache(rule: &FileRule, home: &str) -> bool {
+    let Some((above, name)) = rule.path.rsplit_once('/') else {
+        return false;
+    };
+    let is_first = above == home && FIRST_CACHES.contains(&name);
+    let has_tool = above != home && is_at_or_below(above, home) && Path::new(above).is_dir();
+    rule.source == Source::Default && (is_first || has_tool)
 }
 
 /// Directories of which a session gets its own.
