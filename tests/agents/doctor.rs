@@ -81,7 +81,7 @@ fn what_stops_the_program_ends_with_1_and_the_rest_is_told() {
 #[test]
 fn the_daemons_own_view_is_shown() {
     let world = World::roost();
-    let folder = stand_ins(world.ada.scratch());
+    let folder = stand_ins(&world.ada.home());
     let profile = format!("PATH=\"{}:$PATH\"\nexport PATH\n", folder.display());
     fs::write(world.ada.home().join(".profile"), profile).unwrap();
 

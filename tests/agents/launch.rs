@@ -5,7 +5,7 @@ use std::fs;
 use wt_tests::World;
 use wt_tests::world::LABEL;
 
-use crate::{AGENTS, SYSTEM_PATH, launched, stand_ins, user, wait_for};
+use crate::{AGENTS, SYSTEM_PATH, folder_of, launched, stand_ins, user, wait_for};
 
 #[test]
 fn every_agent_launches_and_takes_each_sent_text_exactly_once() {
@@ -33,7 +33,12 @@ fn every_agent_launches_and_takes_each_sent_text_exactly_once() {
 
         ada.wt(&["session", "send", agent, "--key", "C-d"]).ok();
         ada.wait_for_status(agent, "exited");
-        let settings = fs::read_to_string(ada.home().join(format!(".{program}.json"))).unwrap();
+        let file = match program {
+            "claude" => ".claude.json",
+            _ => "state.json",
+        };
+        let file = ada.home().join(folder_of(program)).join(file);
+        let settings = fs::read_to_string(file).unwrap();
         assert_eq!(settings, "{\"submitted\":3}", "{agent}");
     }
 }
@@ -95,7 +100,7 @@ fn an_agent_takes_up_a_conversation_and_the_users_arguments() {
     ada.wt(&["egg", "ollama", "--detach", "--", "qwen3"]).ok();
     assert_eq!(launched(&ada, "ollama").0, "run qwen3");
 
-    fs::remove_file(ada.home().join("launched-claude")).unwrap();
+    fs::remove_file(ada.home().join(".claude/launched")).unwrap();
     ada.wt(&["egg", "claude", "--resume", "last", "--detach"])
         .ok();
     assert_eq!(launched(&ada, "claude").0, "--continue");
@@ -174,7 +179,7 @@ fn an_agent_gets_the_variables_of_its_profile() {
 fn a_wing_launches_agents_from_the_folders_of_a_login_shell() {
     let world = World::roost();
     world.admit_ben();
-    let folder = stand_ins(world.ada.scratch());
+    let folder = stand_ins(&world.ada.home());
     let profile = format!(
         "echo 'Welcome to /the/machine'\nPATH=\"{}:$PATH\"\nexport PATH\n",
         folder.display()
@@ -182,7 +187,8 @@ fn a_wing_launches_agents_from_the_folders_of_a_login_shell() {
     fs::write(world.ada.home().join(".profile"), profile).unwrap();
     let at_wing = |args: &[&str]| world.ben.wt_json(&[args, &["--wing", LABEL]].concat());
 
-    let started = at_wing(&["egg", "gemini", "--resume", "last"]);
+    let work = world.ada.work().display().to_string();
+    let started = at_wing(&["egg", "gemini", "--cwd", &work, "--resume", "last"]);
     let session = &started["session"];
     assert_eq!(session["kind"], "agent", "{started}");
     assert_eq!(session["agent"], "gemini");

@@ -37,16 +37,25 @@ fn stand_ins(below: &Path) -> PathBuf {
     folder
 }
 
+/// Where an agent's stand-in keeps what is its own, below the home folder.
+fn folder_of(program: &str) -> String {
+    match program {
+        "opencode" => ".local/share/opencode".to_owned(),
+        "cursor-agent" => ".cursor".to_owned(),
+        program => format!(".{program}"),
+    }
+}
+
 /// A user who has all agents installed.
 fn user() -> Profile {
     let profile = Profile::new("ada");
-    let folder = stand_ins(profile.scratch());
+    let folder = stand_ins(&profile.home());
     profile.env("PATH", &format!("{}:{SYSTEM_PATH}", folder.display()))
 }
 
 /// The arguments and the variables with which a stand-in was launched.
 fn launched(profile: &Profile, program: &str) -> (String, Vec<String>) {
-    let file = profile.home().join(format!("launched-{program}"));
+    let file = profile.home().join(folder_of(program)).join("launched");
     let text = wt_tests::eventually("the stand-in to start", || fs::read_to_string(&file).ok());
     let mut lines = text.lines().map(str::to_owned);
     (lines.next().unwrap_or_default(), lines.collect())

@@ -3,8 +3,9 @@
 //! Which agent it stands in for is the name that it was started by. What matters to a
 //! terminal is alike in all of them: raw mode, bracketed paste, queries at the start, Enter
 //! that breaks the line when it comes too soon after text, and settings that are saved by
-//! a lock, a temporary file and a rename. It leaves its arguments and variables in
-//! `launched-NAME` in the home folder, for the test.
+//! a lock, a temporary file and a rename: in the agent's own folder, but for Claude Code, which
+//! saves them in the home folder unless its variable names another. It leaves its arguments and
+//! variables in `launched` in its folder, for the test.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -19,6 +20,8 @@ use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 /// How an agent behaves at its terminal.
 struct Habits {
     program: &'static str,
+    /// Its own, below the home folder.
+    folder: &'static str,
     version: &'static str,
     /// Written at the start, beside bracketed paste.
     opening: &'static str,
@@ -30,6 +33,7 @@ struct Habits {
 const AGENTS: [Habits; 6] = [
     Habits {
         program: "claude",
+        folder: ".claude",
         version: "2.1.5 (Claude Code)",
         opening: "\x1b[>1u\x1b[?1004h",
         closing: "\x1b[<u\x1b[?1004l",
@@ -37,6 +41,7 @@ const AGENTS: [Habits; 6] = [
     },
     Habits {
         program: "codex",
+        folder: ".codex",
         version: "codex-cli 0.46.0",
         opening: "\x1b[>7u\x1b[?u\x1b]10;?\x1b\\",
         closing: "\x1b[<u",
@@ -44,6 +49,7 @@ const AGENTS: [Habits; 6] = [
     },
     Habits {
         program: "cursor-agent",
+        folder: ".cursor",
         version: "2025.09.18-7ae6800",
         opening: "\x1b[?1004h",
         closing: "\x1b[?1004l",
@@ -51,6 +57,7 @@ const AGENTS: [Habits; 6] = [
     },
     Habits {
         program: "gemini",
+        folder: ".gemini",
         version: "0.9.0",
         opening: "\x1b]2;Gemini\x07",
         closing: "",
@@ -58,6 +65,7 @@ const AGENTS: [Habits; 6] = [
     },
     Habits {
         program: "ollama",
+        folder: ".ollama",
         version: "ollama version is 0.5.7",
         opening: "",
         closing: "",
@@ -65,6 +73,7 @@ const AGENTS: [Habits; 6] = [
     },
     Habits {
         program: "opencode",
+        folder: ".local/share/opencode",
         version: "1.0.15",
         opening: "\x1b[?1049h\x1b[?1002h\x1b[?1006h",
         closing: "\x1b[?1006l\x1b[?1002l\x1b[?1049l",
@@ -120,8 +129,14 @@ fn run(agent: &Habits, arguments: &[String]) -> io::Result<()> {
     for (key, value) in env::vars() {
         launched.push_str(&format!("\n{key}={value}"));
     }
-    let settings = home.join(format!(".{}.json", agent.program));
-    save(&home.join(format!("launched-{}", agent.program)), &launched)?;
+    let folder = home.join(agent.folder);
+    fs::create_dir_all(&folder)?;
+    let settings = match (agent.program, env::var_os("CLAUDE_CONFIG_DIR")) {
+        ("claude", None) => home.join(".claude.json"),
+        ("claude", Some(elsewhere)) => PathBuf::from(elsewhere).join(".claude.json"),
+        _ => folder.join("state.json"),
+    };
+    save(&folder.join("launched"), &launched)?;
 
     let stdin = io::stdin();
     let before = tcgetattr(&stdin)?;

@@ -144,7 +144,7 @@ fn an_agent_is_started_there_with_what_is_installed_there() {
     let Some(host) = Host::start("an agent") else {
         return;
     };
-    let folder = host.path("agents");
+    let folder = host.ada.home().join("agents");
     std::fs::create_dir(&folder).unwrap();
     symlink(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("claude")).unwrap();
     let path = format!("PATH={}:/usr/bin:/bin", folder.display());
@@ -159,7 +159,7 @@ fn an_agent_is_started_there_with_what_is_installed_there() {
         (&"agent".into(), &"claude".into())
     );
     assert_eq!(host.ada.session("ai").unwrap()["id"], session["id"]);
-    let launched = host.ada.home().join("launched-claude");
+    let launched = host.ada.home().join(".claude/launched");
     let said = wt_tests::eventually("the agent to start", || {
         std::fs::read_to_string(&launched).ok()
     });
@@ -185,10 +185,13 @@ fn a_session_is_not_shown_in_itself_by_way_of_another_machine() {
         .find(|(name, _)| name == "WT_SSH")
         .unwrap()
         .1;
-    ada_runs(&host, "inner", "exec /bin/sh");
-    let outer = host
-        .ada
-        .terminal(&["terminal", "--name", "outer", "--", "/bin/sh"]);
+    // A session can reach its profile only where nothing holds it.
+    let inner = ["terminal", "--unsandboxed", "--json", "--name", "inner"];
+    host.ada
+        .wt(&[&inner[..], &["--", "/bin/sh"]].concat())
+        .ok();
+    let outer = ["terminal", "--unsandboxed", "--name", "outer", "--"];
+    let outer = host.ada.terminal(&[&outer[..], &["/bin/sh"]].concat());
     outer.wait_for("ready$");
     let set = format!(
         "PATH={}:$PATH WINGTHING_DIR={} WT_SSH=\"{ssh}\"; export PATH WINGTHING_DIR WT_SSH",

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use nix::sys::signal::Signal;
-use wt_tests::process::{kill9, parent, signal};
+use wt_tests::process::{kill9, signal};
 use wt_tests::{Profile, eventually};
 
 use super::{in_a_container, pid, start, wait_for};

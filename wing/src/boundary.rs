@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Uid, User};
 use wt_egg::boundary::{Boundary, GivenSettings, Policy};
 use wt_policy::{
-    AgentProfile, Change, EffectivePolicy, Facts, FileAccess, LayerError, Layers, MAX_YAML_BYTES,
+    AgentProfile, Change, EffectivePolicy, Facts, FileAccess, LayerError, Layers, MAX_YAML_BYTES, OneFolder,
     OptionLayer, Places, Platform, Request, diff, load, load_file, resolve, session_env,
 };
 use wt_protocol::rpc::{BoundaryChoice, Failure, FailureKind};
@@ -21,6 +21,9 @@ use wt_sandbox::plan::{Plan, Program, Stdio};
 use crate::error::Error;
 use crate::profile::Profile;
 use crate::trust::{self, Trust};
+
+/// Largest file that an agent takes along into its folder, in bytes: far above any in use.
+const MAX_TAKEN_ALONG: u64 = 16 << 20;
 
 /// Left-out rules that are told one by one at a start; `wt egg explain` tells all.
 const MAX_TOLD: usize = 8;
@@ -318,8 +321,20 @@ pub(crate) fn prepare(
         .map(|path| PathBuf::from(path.below_home()))
         .into_iter()
         .collect();
+    let mut vars = env.vars;
+    if let Some(one) = asked
+        .agent
+        .and_then(AgentProfile::find)
+        .and_then(|agent| agent.one_folder.as_ref())
+        && vars.iter().all(|(key, _)| key != one.variable.as_str())
+    {
+        let home = Path::new(&found.places.home);
+        notes.extend(take_along(home, one));
+        let folder = home.join(one.folder.below_home());
+        vars.push((one.variable.to_string(), folder.display().to_string()));
+    }
     Ok(Prepared {
-        env: env.vars,
+        env: vars,
         shell: policy.shell.clone(),
         skip_permissions: policy.skip_permissions,
         audit: policy.audit,
@@ -332,6 +347,38 @@ pub(crate) fn prepare(
             effective: policy,
         })),
     })
+}
+
+/// Copies what an agent keeps in the home directory into the folder where it keeps everything
+/// in a sandbox, if nothing of that name is there. Says what could not be copied.
+fn take_along(home: &Path, one: &OneFolder) -> Vec<String> {
+    let folder = home.join(one.folder.below_home());
+    let mut said = Vec::new();
+    for file in &one.takes_along {
+        let from = home.join(file.below_home());
+        let Some(name) = from.file_name() else {
+            continue;
+        };
+        let to = folder.join(name);
+        // A link counts as there: nothing is written where it leads.
+        if to.symlink_metadata().is_ok() {
+            continue;
+        }
+        let copied = match wt_files::read_capped(&from, MAX_TAKEN_ALONG) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => wt_files::create_private_dir(&folder)
+                .and_then(|()| wt_files::write_whole(&to, &bytes)),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = copied {
+            said.push(format!(
+                "{} could not be taken along to {}: {e}",
+                from.display(),
+                folder.display()
+            ));
+        }
+    }
+    said
 }
 
 /// A fault in a file, with the place in the form that editors and terminals understand.

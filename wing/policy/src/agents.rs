@@ -69,6 +69,9 @@ pub struct AgentProfile {
     pub settings: Option<HomePath>,
     /// Arguments with which it asks no questions; empty when it has none.
     pub skip_permissions: Vec<String>,
+    /// How it keeps everything in one folder, when it otherwise saves files beside others in
+    /// the home directory.
+    pub one_folder: Option<OneFolder>,
     /// How it takes up an earlier conversation.
     pub resume: Resume,
     /// How it takes typed and pasted text.
@@ -117,6 +120,21 @@ pub enum PathKind {
     /// The siblings are the names that start with the file's name and a dot, like
     /// `.claude.json.lock` and `.claude.json.tmp.17`.
     FileWithSiblings,
+}
+
+/// A folder in which an agent keeps everything when a variable names it.
+///
+/// Where the home directory is read-only, nothing can be renamed or locked in it; in a folder
+/// of the agent's own it can.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneFolder {
+    /// The variable that names the folder.
+    pub variable: EnvName,
+    /// The folder.
+    pub folder: HomePath,
+    /// Files of the home directory that go along when the folder has none of that name yet.
+    pub takes_along: Vec<HomePath>,
 }
 
 /// Whom an agent talks to.
@@ -348,6 +366,8 @@ struct ProfileFile {
     #[serde(default, deserialize_with = "words")]
     skip_permissions: Vec<String>,
     #[serde(default)]
+    one_folder: Option<OneFolder>,
+    #[serde(default)]
     resume: Resume,
     input: InputHabits,
     #[serde(default, deserialize_with = "distinct")]
@@ -408,6 +428,7 @@ impl ProfileFile {
             network: self.network,
             settings: self.settings,
             skip_permissions: self.skip_permissions,
+            one_folder: self.one_folder,
             resume: self.resume,
             input: self.input,
             shells_out_to: self.shells_out_to,

@@ -34,7 +34,7 @@ mod version;
 mod yaml;
 
 pub use agents::{
-    AgentPath, AgentProfile, Environment, InputHabits, LaunchError, MAX_ENTER_DELAY, Network,
+    AgentPath, AgentProfile, Environment, InputHabits, LaunchError, MAX_ENTER_DELAY, Network, OneFolder,
     PathKind, Resume, ResumeWords,
 };
 pub use config::{
