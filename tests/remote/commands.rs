@@ -187,9 +187,7 @@ fn a_session_is_not_shown_in_itself_by_way_of_another_machine() {
         .1;
     // A session can reach its profile only where nothing holds it.
     let inner = ["terminal", "--unsandboxed", "--json", "--name", "inner"];
-    host.ada
-        .wt(&[&inner[..], &["--", "/bin/sh"]].concat())
-        .ok();
+    host.ada.wt(&[&inner[..], &["--", "/bin/sh"]].concat()).ok();
     let outer = ["terminal", "--unsandboxed", "--name", "outer", "--"];
     let outer = host.ada.terminal(&[&outer[..], &["/bin/sh"]].concat());
     outer.wait_for("ready$");

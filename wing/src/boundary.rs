@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Gid, Uid, User};
 use wt_egg::boundary::{Boundary, GivenSettings, Policy};
 use wt_policy::{
-    AgentProfile, Change, EffectivePolicy, Facts, FileAccess, LayerError, Layers, MAX_YAML_BYTES, OneFolder,
-    OptionLayer, Places, Platform, Request, diff, load, load_file, resolve, session_env,
+    AgentProfile, Change, EffectivePolicy, Facts, FileAccess, LayerError, Layers, MAX_YAML_BYTES,
+    OneFolder, OptionLayer, Places, Platform, Request, diff, load, load_file, resolve, session_env,
 };
 use wt_protocol::rpc::{BoundaryChoice, Failure, FailureKind};
 use wt_sandbox::EnforcementError;

@@ -34,8 +34,8 @@ mod version;
 mod yaml;
 
 pub use agents::{
-    AgentPath, AgentProfile, Environment, InputHabits, LaunchError, MAX_ENTER_DELAY, Network, OneFolder,
-    PathKind, Resume, ResumeWords,
+    AgentPath, AgentProfile, Environment, InputHabits, LaunchError, MAX_ENTER_DELAY, Network,
+    OneFolder, PathKind, Resume, ResumeWords,
 };
 pub use config::{
     AgentDomainsWord, Base, BaseName, EggConfig, EnvEntry, EnvField, FsEntry, HostEntry, Located,

@@ -733,7 +733,12 @@ impl<'a> Map<'a> {
         let folders: BTreeSet<&str> = links.iter().map(|link| parent(&link.path)).collect();
         for folder in folders.into_iter().filter(|folder| *folder != "/") {
             let action = MountAction::MakeDirectory { mode: 0o755 };
-            steps.add(MountLayer::Root, folder, action, "links of the host are in it");
+            steps.add(
+                MountLayer::Root,
+                folder,
+                action,
+                "links of the host are in it",
+            );
         }
         for link in links {
             let action = MountAction::MakeLink {
