@@ -146,7 +146,9 @@ impl Home {
             .try_read_owned()
             .context("the run is at its end")?;
         let mut wt = self.command(self.wt());
-        wt.args(["--json", "terminal", "--name", name, "--"])
+        // Beside terminals that hold nothing either; and what this program starts may lie where
+        // a held session sees nothing.
+        wt.args(["--json", "terminal", "--unsandboxed", "--name", name, "--"])
             .args(command);
         let eggs = self.profile().file("eggs");
         Ok(tokio::spawn(async move {

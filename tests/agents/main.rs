@@ -31,8 +31,10 @@ const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 fn stand_ins(below: &Path) -> PathBuf {
     let folder = below.join("agents");
     fs::create_dir(&folder).unwrap();
+    // A copy, because a session sees nothing of the build when that lies below /tmp.
+    fs::copy(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("stand-in")).unwrap();
     for (_, program) in AGENTS {
-        symlink(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join(program)).unwrap();
+        symlink("stand-in", folder.join(program)).unwrap();
     }
     folder
 }

@@ -1,7 +1,5 @@
 //! The other commands on another machine's sessions, each once.
 
-use std::os::unix::fs::symlink;
-
 use serde_json::Value;
 use wt_tests::process::program;
 use wt_tests::terminal::DETACH;
@@ -146,7 +144,8 @@ fn an_agent_is_started_there_with_what_is_installed_there() {
     };
     let folder = host.ada.home().join("agents");
     std::fs::create_dir(&folder).unwrap();
-    symlink(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("claude")).unwrap();
+    // A copy, because a session sees nothing of the build when that lies below /tmp.
+    std::fs::copy(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("claude")).unwrap();
     let path = format!("PATH={}:/usr/bin:/bin", folder.display());
 
     let line = ["egg", "claude", "--remote", "box", "--name", "ai"];

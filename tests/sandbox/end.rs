@@ -1,7 +1,6 @@
 //! What is told when a session is over, and what of its rules shows in how it runs.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 
 use wt_tests::terminal::Size;
 use wt_tests::{Profile, Terminal, process};
@@ -77,7 +76,8 @@ fn with_agent() -> User {
     let profile = Profile::new("ada");
     let folder = profile.home().join("agents");
     fs::create_dir(&folder).unwrap();
-    symlink(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("claude")).unwrap();
+    // A copy, because a session sees nothing of the build when that lies below /tmp.
+    fs::copy(env!("CARGO_BIN_EXE_wt-stand-in"), folder.join("claude")).unwrap();
     let path = format!("{}:/usr/bin:/bin", folder.display());
     User::of(profile.env("PATH", &path))
 }

@@ -110,7 +110,16 @@ describe.each(["initiator", "responder"] as const)("as the %s", (role) => {
     const tamper = new Tamper();
     tamper.next();
 
-    await expect(session(role, { up: tamper })).rejects.toThrow();
+    // A wing learns from the first record alone whether the client took its message.
+    const { code, here } = await session(role, { up: tamper }).then(
+      async ({ stream, ended }) => ({
+        here: await stream.next().catch((error: unknown) => error),
+        code: (await ended).code,
+      }),
+      (error: unknown) => ({ here: error, code: undefined }),
+    );
+    expect(here).toBeInstanceOf(Error);
+    expect(code).not.toBe(0);
   });
 });
 
@@ -130,7 +139,7 @@ describe("a statement", () => {
     const words = await statement(await Wing.of(IDENTITY, NOISE, 300n));
 
     expect(run("verify", ...words)).toHaveLength(0);
-    expect(() => run("verify", ...words.with(3, "301"))).toThrow("not signed by the wing");
+    expect(() => run("verify", ...words.with(3, "301"))).toThrow("Signature");
   });
 });
 

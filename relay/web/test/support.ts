@@ -7,7 +7,16 @@ import type { Bytes } from "../src/noise/bytes.ts";
 import { concat } from "../src/noise/bytes.ts";
 import { Deframer } from "../src/noise/deframer.ts";
 import { Initiator, respond } from "../src/noise/handshake.ts";
-import { type ClientKey, type DeviceKey, type IdentityKey, type NoiseKey, type RouteNonce, wingIdOf } from "../src/noise/ids.ts";
+import {
+  type ClientKey,
+  type DeviceKey,
+  type IdentityKey,
+  type NoiseKey,
+  type RouteNonce,
+  type Signature,
+  type WingId,
+  wingIdOf,
+} from "../src/noise/ids.ts";
 import {
   type AgreementPair,
   type ClientSecret,
@@ -17,10 +26,10 @@ import {
   verifyStatement,
 } from "../src/noise/keys.ts";
 import { MAX_SEALED_RECORD } from "../src/noise/limits.ts";
-import type { NoiseKeyStatement, RouteHeader } from "../src/noise/records.ts";
+import type { NoiseKeyStatement, RevocationStatement, RouteHeader, SuccessorStatement } from "../src/noise/records.ts";
 import type { Opened, Opener, Sealer, SessionLimits } from "../src/noise/session.ts";
 import { DEFAULT_LIMITS } from "../src/noise/session.ts";
-import { noiseKeyStatement } from "../src/noise/signed.ts";
+import { noiseKeyStatement, revocationBytes, successorBytes } from "../src/noise/signed.ts";
 
 const { subtle } = globalThis.crypto;
 
@@ -98,8 +107,22 @@ export class Wing {
   async statement(key: NoiseKey = this.noise.public): Promise<NoiseKeyStatement> {
     const wing = await wingIdOf(this.identity);
     const message = noiseKeyStatement(wing, key, this.seq);
-    const signature = new Uint8Array(await subtle.sign({ name: "Ed25519" }, this.#signer, message));
-    return { wing, key, seq: this.seq, signature: signature as Bytes as NoiseKeyStatement["signature"] };
+    return { wing, key, seq: this.seq, signature: await this.#sign(message) };
+  }
+
+  /** The identity's word on the wing that takes its place. */
+  async successor(next: WingId): Promise<SuccessorStatement> {
+    const message = successorBytes(await wingIdOf(this.identity), next);
+    return { old: this.identity, new: next, signature: await this.#sign(message) };
+  }
+
+  /** The identity's word that it is given up. */
+  async revocation(): Promise<RevocationStatement> {
+    return { identity: this.identity, signature: await this.#sign(revocationBytes(await wingIdOf(this.identity))) };
+  }
+
+  async #sign(message: Bytes): Promise<Signature> {
+    return new Uint8Array(await subtle.sign({ name: "Ed25519" }, this.#signer, message)) as Bytes as Signature;
   }
 
   async verified(): Promise<VerifiedWing> {

@@ -44,6 +44,12 @@ export type AttachmentId = Brand<Bytes, "AttachmentId">;
 /** One life of an egg process: offsets mean something only in it. */
 export type EggEpoch = Brand<Bytes, "EggEpoch">;
 
+/** A roost by its origin and its grant key: a grant of one means nothing at another. */
+export type RoostId = Brand<Bytes, "RoostId">;
+
+/** A roost's Ed25519 key that signs account grants. */
+export type GrantKey = Brand<Bytes, "GrantKey">;
+
 /** Names one acting request, so that a repeated one is done once. */
 export type RequestId = Brand<Bytes, "RequestId">;
 
@@ -61,9 +67,17 @@ export function sessionId(text: string): SessionId | undefined {
   return SESSION_ID.test(text) ? (text as SessionId) : undefined;
 }
 
-/** Reads a wing label; nothing for other texts, among them all that are shaped like an id. */
+/** Reads a wing id as people type and paste it: in either case, in groups or not. */
+export function wingIdFromTyped(text: string): WingId | undefined {
+  // Longer than an id with a dash after each character is none.
+  return text.length > 2 * 26 || /[^A-Za-z2-7-]/.test(text)
+    ? undefined
+    : wingId(text.replaceAll("-", "").toLowerCase());
+}
+
+/** Reads a wing label; nothing for other texts, among them all that people may take for an id. */
 export function wingLabel(text: string): WingLabel | undefined {
-  return NAME.test(text) && !WING_ID.test(text) ? (text as WingLabel) : undefined;
+  return NAME.test(text) && !wingIdFromTyped(text) ? (text as WingLabel) : undefined;
 }
 
 /** Takes bytes as a value of a fixed size; nothing for another size. */
@@ -83,6 +97,12 @@ const LABEL_WING_ID = utf8("wingthing wing id v1");
 export async function wingIdOf(key: IdentityKey): Promise<WingId> {
   const digest = await globalThis.crypto.subtle.digest("SHA-256", concat(LABEL_WING_ID, key));
   return base32(new Uint8Array(digest)).slice(0, 26) as WingId;
+}
+
+/** The id of the roost at this origin with this grant key. */
+export async function roostIdOf(origin: string, key: GrantKey): Promise<RoostId> {
+  const digest = await globalThis.crypto.subtle.digest("SHA-256", concat(utf8("wingthing roost id v1"), key, utf8(origin)));
+  return new Uint8Array(digest) as Bytes as RoostId;
 }
 
 /** A wing's id as people compare it: whole, in groups. */
@@ -106,10 +126,12 @@ export const SessionIdCodec: Codec<SessionId> = checked(text, sessionId);
 export const WingLabelCodec: Codec<WingLabel> = checked(text, wingLabel);
 export const IdentityKeyCodec = value<IdentityKey>(32);
 export const NoiseKeyCodec = value<NoiseKey>(32);
+export const ClientKeyCodec = value<ClientKey>(32);
 export const DeviceKeyCodec = value<DeviceKey>(32);
 export const SignatureCodec = value<Signature>(64);
 export const RouteNonceCodec = value<RouteNonce>(16);
 export const InstanceIdCodec = value<InstanceId>(16);
 export const AttachmentIdCodec = value<AttachmentId>(16);
 export const EggEpochCodec = value<EggEpoch>(16);
+export const RoostIdCodec = value<RoostId>(32);
 export const RequestIdCodec = value<RequestId>(16);

@@ -2,6 +2,7 @@
 // `wt-protocol` define, on the platform's own cryptography. `docs/ARCHITECTURE.md` says how the
 // parts fit together; the golden vectors of both hold them to the same bytes.
 
+export * from "./access.ts";
 export * from "./control.ts";
 export { HandshakeError, Initiator, MESSAGE_1_SIZE, MESSAGE_2_SIZE, respond, SUITE } from "./handshake.ts";
 export * from "./ids.ts";
@@ -17,7 +18,9 @@ export {
   proveDevice,
   StatementError,
   type VerifiedWing,
+  verifyRevocation,
   verifyStatement,
+  verifySuccessor,
   vouchFor,
 } from "./keys.ts";
 export { Liveness, uptime } from "./liveness.ts";

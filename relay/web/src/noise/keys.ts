@@ -13,8 +13,8 @@ import {
   type WingId,
   wingIdOf,
 } from "./ids.ts";
-import type { NoiseKeyStatement } from "./records.ts";
-import { clientKeyVouch, noiseKeyStatement, type RelayProof, relayProof } from "./signed.ts";
+import type { NoiseKeyStatement, RevocationStatement, SuccessorStatement } from "./records.ts";
+import { clientKeyVouch, noiseKeyStatement, type RelayProof, relayProof, revocationBytes, successorBytes } from "./signed.ts";
 
 const { subtle } = globalThis.crypto;
 
@@ -206,4 +206,17 @@ export async function verifyStatement(
     throw new StatementError("signature");
   }
   return fromPinned(identity, statement.key, statement.seq);
+}
+
+/** Checks an identity's word on its successor. Gives who stepped down; nothing when the old identity did not sign it. */
+export async function verifySuccessor(statement: SuccessorStatement): Promise<WingId | undefined> {
+  const old = await wingIdOf(statement.old);
+  const message = successorBytes(old, statement.new);
+  return (await verify(statement.old, message, statement.signature)) ? old : undefined;
+}
+
+/** Checks an identity's word that it is given up. Gives which one; nothing when the identity did not sign it. */
+export async function verifyRevocation(statement: RevocationStatement): Promise<WingId | undefined> {
+  const wing = await wingIdOf(statement.identity);
+  return (await verify(statement.identity, revocationBytes(wing), statement.signature)) ? wing : undefined;
 }

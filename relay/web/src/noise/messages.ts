@@ -4,6 +4,7 @@
 // where it stopped. Times are milliseconds since the Unix epoch. Sessions are named by
 // their id, their name or a unique prefix of the id.
 
+import { FromWingCodec, ToWingCodec, WingRequestCodec, WingResponseCodec } from "./access.ts";
 import {
   bool,
   bytes,
@@ -268,6 +269,8 @@ export const RequestCodec = variants({
     conversation: option(ConversationCodec),
     boundary: BoundaryChoiceCodec,
   }),
+  /** About the wing itself and who may enter it; owners only. */
+  Wing: holds(WingRequestCodec),
 });
 
 /** A request to a wing. */
@@ -396,6 +399,8 @@ export const ResponseCodec = variants({
   Waited: holds(WaitedCodec),
   /** A page of the recording; none when the session is not recorded. */
   Recording: holds(option(RecordingPageCodec)),
+  /** About the wing itself. */
+  Wing: holds(WingResponseCodec),
 });
 
 /** A wing's answer. */
@@ -518,6 +523,8 @@ export const ClientMessageCodec = variants({
   Detach: unit,
   /** Asks to be told what happens to one session, or to all of them, from here on. */
   Watch: has({ session: option(text) }),
+  /** Who the client is and by what it wants to come in. */
+  Access: holds(ToWingCodec),
 });
 
 /** From a client. The first one decides what the stream is for. */
@@ -549,6 +556,8 @@ export const WingMessageCodec = variants({
   Refused: holds(FailureCodec),
   /** Something happened to a session that is watched. */
   Event: holds(SessionEventCodec),
+  /** Whether and how the client may come in, and what changed about that. */
+  Access: holds(FromWingCodec),
 });
 
 /** From a wing. */

@@ -6,7 +6,8 @@ import { fingerprintOfNoiseKey, fingerprintOfWing, type WingLabel } from "./ids.
 import { parseJson, writeJson } from "./json.ts";
 import type { VerifiedWing } from "./keys.ts";
 import { MemoryPinStorage, PinStore } from "./pin_store.ts";
-import { Pins } from "./pins.ts";
+import { CheckedStatements, Pins, type WingStatements } from "./pins.ts";
+import type { SuccessorStatement } from "./records.ts";
 
 const label = (text: string) => text as WingLabel;
 const presents = (wing: VerifiedWing, text: string) => ({ wingId: wing.wingId, label: label(text) });
@@ -26,6 +27,7 @@ describe("a wing", () => {
       firstSeenMs: 10n,
       lastSeenMs: 20n,
       verified: false,
+      comparedMs: [],
       unknown: new Map(),
     });
   });
@@ -123,6 +125,9 @@ describe("a name", () => {
     expect(pins.resolve(b.wingId, [])).toEqual(plain(b));
     expect(pins.resolve(a.wingId.slice(0, 8), [])).toEqual(plain(a));
     expect(pins.resolve(a.wingId.slice(0, 25), [])).toEqual(plain(a));
+    // As people type and paste them.
+    expect(pins.resolve(fingerprintOfWing(b.wingId).toUpperCase(), [])).toEqual(plain(b));
+    expect(pins.resolve(fingerprintOfWing(a.wingId).slice(0, 12).toUpperCase(), [])).toEqual(plain(a));
     for (const name of [a.wingId.slice(0, 7), b.wingId.slice(0, 8), "no such name!"]) {
       expect(() => pins.resolve(name, [])).toThrow("no wing is known");
     }
@@ -142,7 +147,7 @@ describe("a name", () => {
   it("of a forgotten wing needs the full id of whoever presents it next", async () => {
     const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
 
-    expect(pins.forget("box", 5).wing).toEqual(a);
+    expect(pins.forget("box", 5)).toEqual({ wingId: a.wingId, label: "box" });
 
     expect(() => pins.resolve("box", [presents(b, "box")])).toThrow("full id is needed");
     expect(pins.resolve(b.wingId, [])).toEqual(plain(b));
@@ -161,6 +166,104 @@ describe("a name", () => {
     expect(pins.setLabel(a.wingId, label("box"))).toBe(true);
     expect(pins.setLabel(c.wingId, label("new"))).toBe(false);
   });
+});
+
+describe("an identity that steps down", () => {
+  it("is followed to its successor, with its name and unverified", async () => {
+    const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
+    pins.setVerified(a.wingId);
+
+    const notices = pins.takeStatements(await said([[1, 2]]), [b], 5);
+
+    expect(notices).toEqual([{ type: "Followed", from: a.wingId, to: b.wingId, label: "box" }]);
+    expect(pins.get(b.wingId)).toMatchObject({ label: "box", verified: false });
+    expect([pins.get(a.wingId), pins.successorOf(a.wingId)]).toEqual([undefined, b.wingId]);
+    expect(() => pins.compare(a)).toThrow(`it is wing ${fingerprintOfWing(b.wingId)}`);
+    expect(pins.takeStatements(await said([[1, 2]]), [b], 6)).toEqual([]);
+    expect((await Pins.parse(pins.toJson())).toJson()).toEqual(pins.toJson());
+    // Its user may want it back, by its full id.
+    expect(pins.forget(a.wingId, 7)).toEqual({ wingId: a.wingId, label: undefined });
+    expect(pins.compare(a)).toEqual({ type: "FirstSeen" });
+  });
+
+  it("is followed through a chain to its end, and through a loop nowhere", async () => {
+    const [pins, a, c] = [await pinned(["box", 1]), await wing(1), await wing(3)];
+
+    expect(pins.takeStatements(await said([[3, 2], [2, 3]]), [c], 5)).toEqual([]);
+    const notices = pins.takeStatements(await said([[1, 2], [2, 3]]), [c], 5);
+
+    expect(notices).toEqual([{ type: "Followed", from: a.wingId, to: c.wingId, label: "box" }]);
+  });
+
+  it("is not followed to one that it did not name itself", async () => {
+    const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
+    const [honest] = (await said([[1, 2]], [], (statements) => statements)).successors;
+    const forged = { ...(honest as SuccessorStatement), signature: fill(64, 1) as never };
+    const before = pins.toJson();
+
+    const statements = await CheckedStatements.check({ successors: [forged], revocations: [] });
+
+    expect(pins.takeStatements(statements, [b], 5)).toEqual([]);
+    expect(pins.toJson()).toEqual(before);
+    expect(pins.get(a.wingId)).toBeDefined();
+  });
+
+  it("and is revoked is followed by nobody and never used again", async () => {
+    const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
+
+    const notices = pins.takeStatements(await said([[1, 2]], [1, 9]), [b], 5);
+
+    expect(notices).toEqual([{ type: "Revoked", wing: a.wingId, label: "box" }]);
+    expect(pins.all()).toEqual([]);
+    expect(pins.tombstones()).toHaveLength(1);
+    const again = await Pins.parse(pins.toJson());
+    expect(() => again.observe(a, undefined, undefined, 6)).toThrow("must not be used any more");
+    expect(again.takeStatements(await said([[1, 2]]), [b], 7)).toEqual([]);
+    // Its name is free for a wing that the user adds.
+    expect(again.add(b, label("box"), undefined, 8)).toEqual({ type: "FirstSeen" });
+    expect(again.resolve("box", [])).toEqual(plain(b));
+  });
+
+  it("and is revoked later casts doubt on its successor, unless that was compared", async () => {
+    for (const verified of [false, true]) {
+      const [pins, b] = [await pinned(["box", 1]), await wing(2)];
+      pins.takeStatements(await said([[1, 2]]), [b], 5);
+      if (verified) {
+        pins.setVerified(b.wingId);
+      }
+
+      const notices = pins.takeStatements(await said([[1, 2]], [1]), [b], 6);
+
+      expect(notices).toEqual(verified ? [] : [{ type: "Doubted", wing: b.wingId, label: "box" }]);
+      expect(pins.get(b.wingId) !== undefined).toBe(verified);
+    }
+  });
+});
+
+describe("a comparison of digits", () => {
+  it("may begin three times an hour, whatever the clock does", async () => {
+    const [pins, a] = [await pinned(["box", 1]), await wing(1)];
+
+    for (const at of [1_000, 2_000, 3_000]) {
+      expect(pins.beginCompare(a.wingId, at)).toBe(true);
+    }
+    for (const at of [4_000, 0, 3_600_999]) {
+      expect(() => pins.beginCompare(a.wingId, at)).toThrow("3 times an hour");
+    }
+    expect((await Pins.parse(pins.toJson())).get(a.wingId)?.comparedMs).toEqual([1_000n, 2_000n, 3_000n]);
+    expect(pins.beginCompare(a.wingId, 3_601_000)).toBe(true);
+    expect(pins.beginCompare((await wing(2)).wingId, 1)).toBe(false);
+  });
+});
+
+it("a wing that is added gets the name its user gave, unless another has it", async () => {
+  const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
+  const before = pins.toJson();
+
+  expect(() => pins.add(b, label("box"), undefined, 2)).toThrow(fingerprintOfWing(a.wingId));
+  expect(pins.toJson()).toEqual(before);
+  expect(pins.add(b, label("car"), "https://r", 2)).toEqual({ type: "FirstSeen" });
+  expect(pins.resolve("car", [])).toEqual(plain(b));
 });
 
 describe("the file", () => {
@@ -277,6 +380,19 @@ async function pinned(...wings: [string, number][]): Promise<Pins> {
     pins.observe(await wing(number), label(name), undefined, 1);
   }
   return pins;
+}
+
+/** What identities, by their numbers, say of their successors and of themselves. */
+async function said(successors: [number, number][], revoked?: number[]): Promise<CheckedStatements>;
+async function said<T>(successors: [number, number][], revoked: number[], as: (raw: WingStatements) => T): Promise<T>;
+async function said(successors: [number, number][], revoked: number[] = [], as?: (raw: WingStatements) => unknown) {
+  const raw: WingStatements = {
+    successors: await Promise.all(
+      successors.map(async ([old, next]) => (await Wing.number(old)).successor((await wing(next)).wingId)),
+    ),
+    revocations: await Promise.all(revoked.map(async (number) => (await Wing.number(number)).revocation())),
+  };
+  return as ? as(raw) : CheckedStatements.check(raw);
 }
 
 function observation(change: object) {

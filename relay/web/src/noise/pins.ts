@@ -5,6 +5,9 @@
 // of whoever presents it. Names are the client's own: a label that was used once stands for
 // one id until the user says otherwise.
 //
+// An identity may name its successor: its pin is followed, and nobody has compared the new
+// one. An identity that was revoked is never used again, whoever it names.
+//
 // This is the content of `known_wings.json` and the rules, the same as in other clients, so
 // that a file may move between them. `pin_store.ts` keeps it.
 
@@ -18,16 +21,27 @@ import {
   type WingId,
   type WingLabel,
   wingId,
+  wingIdFromTyped,
   wingLabel,
 } from "./ids.ts";
 import { type Json, JsonError, JsonNumber, parseJson, writeJson } from "./json.ts";
-import { fromPinned, KeyError, type VerifiedWing } from "./keys.ts";
+import { fromPinned, KeyError, type VerifiedWing, verifyRevocation, verifySuccessor } from "./keys.ts";
+import type { RevocationStatement, SuccessorStatement } from "./records.ts";
 
 /** The version of the file that this build reads and writes. */
 const VERSION = 1n;
 
 /** Largest pin file that is read, in bytes: some 10,000 wings. */
 const MAX_FILE = 8 << 20;
+
+/** Successors of successors that are followed at once. A user who was away while a wing changed its identity more often adds it anew. */
+const MAX_SUCCESSORS = 8;
+
+/** Comparisons of digits with one wing that may begin within {@link COMPARE_WINDOW}, so that nobody is asked until they say yes. */
+const MAX_COMPARES = 3;
+
+/** For how long a comparison counts: an hour, in milliseconds. */
+const COMPARE_WINDOW = 60n * 60n * 1_000n;
 
 /** Fewest characters of an id that stand for it, among pinned wings only. */
 const MIN_PREFIX = 8;
@@ -46,6 +60,8 @@ export interface Pin {
   readonly lastSeenMs: bigint;
   /** Whether its user compared it with the wing itself. */
   readonly verified: boolean;
+  /** When the last comparisons of digits began, oldest first, in milliseconds since the Unix epoch. */
+  readonly comparedMs: readonly bigint[];
   /** What a newer build wrote; kept when the file is rewritten. */
   readonly unknown: ReadonlyMap<string, Json>;
 }
@@ -60,6 +76,10 @@ export interface Tombstone {
   readonly seq: bigint;
   /** When, in milliseconds since the Unix epoch. */
   readonly forgottenAtMs: bigint;
+  /** The identity that took its place, as it said itself. */
+  readonly successor: WingId | undefined;
+  /** Whether it said that it must never be used again. */
+  readonly revoked: boolean;
   /** What a newer build wrote; kept when the file is rewritten. */
   readonly unknown: ReadonlyMap<string, Json>;
 }
@@ -113,12 +133,83 @@ export class PinRefusal extends Error {
   /**
    * `outdated`: an old statement came back; its key may be one that was given up for a
    * reason. `mismatch`: two keys under one seq; the identity signed what its wing never would.
+   * `revoked`: the identity said that it must not be used any more. `succeeded`: it named
+   * another one in its place, and is still about.
    */
-  readonly reason: "outdated" | "mismatch";
+  readonly reason: "outdated" | "mismatch" | "revoked" | "succeeded";
 
-  constructor(reason: "outdated" | "mismatch", message: string) {
+  constructor(reason: "outdated" | "mismatch" | "revoked" | "succeeded", message: string) {
     super(message);
     this.reason = reason;
+  }
+}
+
+/** What identities said when they stepped down, each by its own signature. */
+export interface WingStatements {
+  /** Identities that others took the place of. */
+  readonly successors: readonly SuccessorStatement[];
+  /** Identities that are not to be trusted any more. */
+  readonly revocations: readonly RevocationStatement[];
+}
+
+/** Those statements whose signatures were checked. Only {@link CheckedStatements.check} makes one. */
+export class CheckedStatements {
+  readonly #successors: readonly { readonly from: WingId; readonly to: WingId }[];
+  readonly #revoked: ReadonlySet<WingId>;
+
+  private constructor(successors: readonly { from: WingId; to: WingId }[], revoked: ReadonlySet<WingId>) {
+    this.#successors = successors;
+    this.#revoked = revoked;
+  }
+
+  /** Checks statements; those that are not signed by their identity are left out. */
+  static async check(statements: WingStatements): Promise<CheckedStatements> {
+    const successors: { from: WingId; to: WingId }[] = [];
+    for (const statement of statements.successors) {
+      const from = await verifySuccessor(statement);
+      if (from) {
+        successors.push({ from, to: statement.new });
+      }
+    }
+    const revoked = new Set<WingId>();
+    for (const statement of statements.revocations) {
+      const wing = await verifyRevocation(statement);
+      if (wing) {
+        revoked.add(wing);
+      }
+    }
+    return new CheckedStatements(successors, revoked);
+  }
+
+  /** Identities that are given up, in the order in which they were named. */
+  get revoked(): ReadonlySet<WingId> {
+    return this.#revoked;
+  }
+
+  /** The first identity but `except` that named this wing. */
+  predecessor(wing: WingId, except: WingId): WingId | undefined {
+    return this.#successors.find(({ from, to }) => to === wing && from !== except)?.from;
+  }
+}
+
+/** What a client should tell its user about identities that changed. */
+export type Notice =
+  /** An identity took the place of a pinned one. Nobody has compared it yet. */
+  | { readonly type: "Followed"; readonly from: WingId; readonly to: WingId; readonly label: WingLabel | undefined }
+  /** A pinned identity was revoked; its name is free for a wing that is added by link. */
+  | { readonly type: "Revoked"; readonly wing: WingId; readonly label: WingLabel | undefined }
+  /** A wing was only known as the successor of an identity that is revoked now: whoever had that identity's key may have named it. It was forgotten. */
+  | { readonly type: "Doubted"; readonly wing: WingId; readonly label: WingLabel | undefined };
+
+/** Digits may be compared three times an hour with one wing. */
+export class TooManyCompares extends Error {
+  override readonly name = "TooManyCompares";
+  /** When the next one may begin, in milliseconds since the Unix epoch. */
+  readonly againAtMs: bigint;
+
+  constructor(againAtMs: bigint) {
+    super(`digits may be compared ${MAX_COMPARES} times an hour`);
+    this.againAtMs = againAtMs;
   }
 }
 
@@ -217,6 +308,7 @@ export class Pins {
     const firstSeenMs = entry.number("first_seen_ms");
     const lastSeenMs = entry.number("last_seen_ms");
     const verified = entry.has("verified") && entry.boolean("verified");
+    const comparedMs = entry.has("compared") ? entry.list("compared").map(whole) : [];
     const wing = await fromPinned(identity, noiseKey, seq).catch((error: unknown) => {
       if (error instanceof KeyError) {
         return undefined;
@@ -232,7 +324,7 @@ export class Pins {
     if (this.#wings.has(id)) {
       throw twice(id);
     }
-    this.#wings.set(id, { wing, label, roost, firstSeenMs, lastSeenMs, verified, unknown: entry.rest() });
+    this.#wings.set(id, { wing, label, roost, firstSeenMs, lastSeenMs, verified, comparedMs, unknown: entry.rest() });
   }
 
   /** Writes the file: the same pins always give the same bytes. */
@@ -249,6 +341,7 @@ export class Pins {
           ["first_seen_ms", number(pin.firstSeenMs)],
           ["last_seen_ms", number(pin.lastSeenMs)],
           ["verified", pin.verified],
+          ["compared", pin.comparedMs.length > 0 ? pin.comparedMs.map(number) : undefined],
         ],
         pin.unknown,
       ),
@@ -260,6 +353,8 @@ export class Pins {
           ["label", tombstone.label],
           ["seq", number(tombstone.seq)],
           ["forgotten_at_ms", number(tombstone.forgottenAtMs)],
+          ["successor", tombstone.successor],
+          ["revoked", tombstone.revoked || undefined],
         ],
         tombstone.unknown,
       ),
@@ -314,6 +409,7 @@ export class Pins {
       firstSeenMs: known?.firstSeenMs ?? now,
       lastSeenMs: known && known.lastSeenMs > now ? known.lastSeenMs : now,
       verified: known?.verified ?? false,
+      comparedMs: known?.comparedMs ?? [],
       unknown: known?.unknown ?? new Map(),
     });
     return { change, conflict };
@@ -325,7 +421,16 @@ export class Pins {
    */
   compare(wing: VerifiedWing): Change {
     const pin = this.#wings.get(wing.wingId);
-    const seen = pin?.wing.seq ?? this.#forgotten.get(wing.wingId)?.seq;
+    const left = pin ? undefined : this.#forgotten.get(wing.wingId);
+    if (left?.revoked) {
+      const name = fingerprintOfWing(wing.wingId);
+      throw new PinRefusal("revoked", `wing ${name} said that its identity must not be used any more`);
+    }
+    if (left?.successor) {
+      const [name, successor] = [wing.wingId, left.successor].map(fingerprintOfWing);
+      throw new PinRefusal("succeeded", `wing ${name} said that it is wing ${successor} from now on`);
+    }
+    const seen = pin?.wing.seq ?? left?.seq;
     if (seen !== undefined && wing.seq < seen) {
       const name = fingerprintOfWing(wing.wingId);
       throw new PinRefusal(
@@ -361,7 +466,7 @@ export class Pins {
    * Throws {@link ResolveError}.
    */
   resolve(name: string, presented: readonly Presented[]): Resolved {
-    const id = wingId(name);
+    const id = wingIdFromTyped(name);
     if (id) {
       return plain(id);
     }
@@ -428,6 +533,137 @@ export class Pins {
     return true;
   }
 
+  /**
+   * Pins a wing that the user named by its full id or a link, and gives it a name, because the
+   * user said so. Without a label it keeps the one it has. Throws {@link PinRefusal} and
+   * {@link LabelTaken}; nothing is changed then.
+   */
+  add(wing: VerifiedWing, label: WingLabel | undefined, roost: string | undefined, nowMs: number): Change {
+    const taken = label && this.#conflict(label, wing.wingId);
+    if (taken) {
+      throw new LabelTaken(taken.label, taken.pinned);
+    }
+    const { change } = this.observe(wing, undefined, roost, nowMs);
+    if (label) {
+      this.setLabel(wing.wingId, label);
+    }
+    return change;
+  }
+
+  /**
+   * Takes note of what identities said when they stepped down. `wings` are those that the relay
+   * lists now. A revocation counts before any successor does, so nobody follows an identity that
+   * was revoked. Statements about wings that this client does not know do nothing.
+   */
+  takeStatements(statements: CheckedStatements, wings: readonly VerifiedWing[], nowMs: number): Notice[] {
+    const now = BigInt(Math.trunc(nowMs));
+    const notices = [...statements.revoked].flatMap((wing) => this.#revoke(wing, now));
+    for (const wing of wings) {
+      const from = this.#predecessor(wing, statements);
+      if (from) {
+        notices.push(this.#follow(from, wing, nowMs));
+      }
+    }
+    return notices;
+  }
+
+  /** The pinned wing that this one takes the place of, if there is one. */
+  #predecessor(wing: VerifiedWing, statements: CheckedStatements): Pin | undefined {
+    try {
+      this.compare(wing);
+    } catch {
+      return undefined;
+    }
+    let current: WingId | undefined = wing.wingId;
+    for (let step = 0; step < MAX_SUCCESSORS; step++) {
+      current = statements.predecessor(current, wing.wingId);
+      if (!current || statements.revoked.has(current) || this.#forgotten.get(current)?.revoked) {
+        return undefined;
+      }
+      const pin = this.#wings.get(current);
+      if (pin) {
+        return pin;
+      }
+    }
+    return undefined;
+  }
+
+  /** Puts a wing in the place of a pinned one. */
+  #follow(old: Pin, wing: VerifiedWing, nowMs: number): Notice {
+    const [from, to] = [old.wing.wingId, wing.wingId];
+    this.#wings.delete(from);
+    // The name goes over, unless the user has another one for the wing already.
+    const label = this.#wings.get(to)?.label ? undefined : old.label;
+    const left = tombstoneOf(old, BigInt(Math.trunc(nowMs)));
+    this.#forgotten.set(from, { ...left, successor: to, label: label ? undefined : left.label });
+    this.observe(wing, label, old.roost, nowMs);
+    return { type: "Followed", from, to, label: this.#wings.get(to)?.label };
+  }
+
+  #revoke(wing: WingId, now: bigint): Notice[] {
+    const pin = this.#wings.get(wing);
+    if (pin) {
+      this.#wings.delete(wing);
+      this.#forgotten.set(wing, { ...tombstoneOf(pin, now), revoked: true });
+      return [{ type: "Revoked", wing, label: pin.label }];
+    }
+    // Of a wing that was never known nothing is kept: anybody can make such ones.
+    const left = this.#forgotten.get(wing);
+    if (!left) {
+      return [];
+    }
+    this.#forgotten.set(wing, { ...left, revoked: true, successor: undefined });
+    let doubted = left.successor;
+    for (let step = 0; step < MAX_SUCCESSORS && doubted; step++) {
+      const known = this.#wings.get(doubted);
+      if (known) {
+        // Whom the user compared is known by more than that word.
+        if (known.verified) {
+          return [];
+        }
+        this.#wings.delete(doubted);
+        this.#forgotten.set(doubted, tombstoneOf(known, now));
+        return [{ type: "Doubted", wing: doubted, label: known.label }];
+      }
+      const between = this.#forgotten.get(doubted);
+      if (between) {
+        this.#forgotten.set(doubted, { ...between, successor: undefined });
+      }
+      doubted = between?.successor;
+    }
+    return [];
+  }
+
+  /** The identity that took the place of one that was pinned, as it said itself. */
+  successorOf(wing: WingId): WingId | undefined {
+    return this.#forgotten.get(wing)?.successor;
+  }
+
+  /**
+   * Begins a comparison of digits with a pinned wing, which counts however it ends. Returns
+   * whether the wing is pinned. Throws {@link TooManyCompares}.
+   */
+  beginCompare(wing: WingId, nowMs: number): boolean {
+    const pin = this.#wings.get(wing);
+    if (!pin) {
+      return false;
+    }
+    const now = BigInt(Math.trunc(nowMs));
+    // A clock that was set back does not give more of them.
+    const recent = pin.comparedMs.filter((began) => now < began + COMPARE_WINDOW);
+    if (recent.length >= MAX_COMPARES) {
+      const oldest = recent.reduce((first, began) => (began < first ? began : first));
+      throw new TooManyCompares(oldest + COMPARE_WINDOW);
+    }
+    this.#wings.set(wing, { ...pin, comparedMs: [...recent, now] });
+    return true;
+  }
+
+  /** What was forgotten, given up or succeeded, by id. */
+  tombstones(): Tombstone[] {
+    return sorted(this.#forgotten).map(([, tombstone]) => tombstone);
+  }
+
   /** Notes that the user compared the wing with itself. Returns whether it is pinned. */
   setVerified(wing: WingId): boolean {
     const pin = this.#wings.get(wing);
@@ -438,23 +674,32 @@ export class Pins {
   }
 
   /**
-   * Forgets a pinned wing by label, id or prefix, leaving a tombstone. Throws
-   * {@link ResolveError}: `not-found` or `ambiguous`.
+   * Forgets a pinned wing by label, id or prefix, leaving a tombstone. Returns its id and the
+   * name it had.
+   *
+   * A wing that named a successor can be forgotten by its full id as well: then it may be pinned
+   * again, as one whose machine was set back may have to be.
+   *
+   * Throws {@link ResolveError}: `not-found` or `ambiguous`.
    */
-  forget(name: string, nowMs: number): Pin {
+  forget(name: string, nowMs: number): { readonly wingId: WingId; readonly label: WingLabel | undefined } {
     const { wingId } = this.resolve(name, []);
     const pin = this.#wings.get(wingId);
-    if (!pin) {
+    if (pin) {
+      this.#wings.delete(wingId);
+      this.#forgotten.set(wingId, tombstoneOf(pin, BigInt(Math.trunc(nowMs))));
+      return { wingId, label: pin.label };
+    }
+    const left = this.#forgotten.get(wingId);
+    if (!left?.successor) {
       throw notFound(name);
     }
-    this.#wings.delete(wingId);
-    const forgottenAtMs = BigInt(Math.trunc(nowMs));
-    const { label, wing } = pin;
-    this.#forgotten.set(wingId, { wingId, label, seq: wing.seq, forgottenAtMs, unknown: new Map() });
-    return pin;
+    this.#forgotten.set(wingId, { ...left, successor: undefined });
+    return { wingId, label: undefined };
   }
 
-  #byPrefix(prefix: string): WingId[] {
+  #byPrefix(typed: string): WingId[] {
+    const prefix = typed.replaceAll("-", "").replace(/[A-Z]/g, (letter) => letter.toLowerCase());
     return prefix.length < MIN_PREFIX ? [] : [...this.#wings.keys()].filter((id) => id.startsWith(prefix));
   }
 
@@ -467,6 +712,12 @@ export class Pins {
   #isFree(label: WingLabel, wing: WingId): boolean {
     return [...this.#forgotten.values()].every((left) => left.label !== label || left.wingId === wing);
   }
+}
+
+function tombstoneOf(pin: Pin, forgottenAtMs: bigint): Tombstone {
+  const { label, wing } = pin;
+  const { wingId, seq } = wing;
+  return { wingId, label, seq, forgottenAtMs, successor: undefined, revoked: false, unknown: new Map() };
 }
 
 function plain(wingId: WingId): Resolved {
@@ -572,13 +823,7 @@ class Members {
 
   /** A whole number below 2^64. */
   number(name: string): bigint {
-    return this.#take(name, (value) => {
-      if (!(value instanceof JsonNumber) || !/^[0-9]{1,20}$/.test(value.text)) {
-        return undefined;
-      }
-      const number = BigInt(value.text);
-      return number >> 64n === 0n ? number : undefined;
-    });
+    return this.#take(name, wholeNumber);
   }
 
   rest(): ReadonlyMap<string, Json> {
@@ -586,12 +831,31 @@ class Members {
   }
 }
 
+/** A whole number below 2^64; nothing for anything else. */
+function wholeNumber(value: Json): bigint | undefined {
+  if (!(value instanceof JsonNumber) || !/^[0-9]{1,20}$/.test(value.text)) {
+    return undefined;
+  }
+  const number = BigInt(value.text);
+  return number >> 64n === 0n ? number : undefined;
+}
+
+function whole(value: Json): bigint {
+  const number = wholeNumber(value);
+  if (number === undefined) {
+    throw new PinFileError("json", "it does not parse: a time is not what it must be");
+  }
+  return number;
+}
+
 function readTombstone(entry: Members): Tombstone {
   const id = entry.parsed("wing_id", wingId);
   const label = entry.optional("label", wingLabel);
   const seq = entry.number("seq");
   const forgottenAtMs = entry.number("forgotten_at_ms");
-  return { wingId: id, label, seq, forgottenAtMs, unknown: entry.rest() };
+  const successor = entry.optional("successor", wingId);
+  const revoked = entry.has("revoked") && entry.boolean("revoked");
+  return { wingId: id, label, seq, forgottenAtMs, successor, revoked, unknown: entry.rest() };
 }
 
 /** An object of members that are there, then what nobody here knows, by name. */

@@ -1,7 +1,7 @@
 // What one sealed record holds, what stands in front of a route, and a wing's statement.
 
 import { array, bytes, holds, type Of, struct, u16, u64, unit, variants } from "./codec.ts";
-import { NoiseKeyCodec, RouteNonceCodec, SignatureCodec, WingIdCodec } from "./ids.ts";
+import { IdentityKeyCodec, NoiseKeyCodec, RouteNonceCodec, SignatureCodec, WingIdCodec } from "./ids.ts";
 import { PROTOCOL_VERSION } from "./limits.ts";
 
 export const CloseCodec = variants({
@@ -35,6 +35,8 @@ export const RecordCodec = variants({
   Rekey: unit,
   /** The end of the session. A stream that ends without one was cut. */
   Close: holds(CloseCodec),
+  /** Nothing, in place of a key press, so that a watcher cannot count key presses. A wing answers as it would answer one, with another of these; a client does not. */
+  Cover: unit,
 });
 
 /** The plaintext of a record, before its padding of zeros. */
@@ -92,3 +94,25 @@ export const NoiseKeyStatementCodec = struct({
 
 /** A wing identity's word on which X25519 key answers handshakes. */
 export type NoiseKeyStatement = Of<typeof NoiseKeyStatementCodec>;
+
+export const SuccessorStatementCodec = struct({
+  /** The identity that steps down. */
+  old: IdentityKeyCodec,
+  /** The wing that takes its place. */
+  new: WingIdCodec,
+  /** By the old identity key, over the bytes of `successorBytes`. */
+  signature: SignatureCodec,
+});
+
+/** A wing identity's word on the identity that takes its place. */
+export type SuccessorStatement = Of<typeof SuccessorStatementCodec>;
+
+export const RevocationStatementCodec = struct({
+  /** The identity that is given up. */
+  identity: IdentityKeyCodec,
+  /** By this key, over the bytes of `revocationBytes`. */
+  signature: SignatureCodec,
+});
+
+/** A wing identity's word that it is not to be trusted any more. It is final. */
+export type RevocationStatement = Of<typeof RevocationStatementCodec>;

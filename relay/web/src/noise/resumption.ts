@@ -192,6 +192,7 @@ export class Place {
         return { type: "Refused", failure: message.value };
       case "Reply":
       case "Event":
+      case "Access":
         throw new BrokenProtocol();
     }
   }

@@ -46,18 +46,20 @@ describe("messages", () => {
     expect(arrived).toEqual(sent.map((bytes) => Buffer.from(bytes).toString("base64")));
   });
 
-  it("with pings, pongs and the close arrive", async () => {
+  it("with pings, pongs, covers and the close arrive", async () => {
     const { client, wing } = await pair();
 
     const sealed = concat(
       await client.sealer.ping(fill(16, 7), 0),
       await client.sealer.pong(fill(16, 8), 0),
+      await client.sealer.cover(0),
       await client.sealer.close({ type: "Done" }),
     );
 
     expect(await wing.receive(sealed)).toEqual([
       { type: "Ping", value: fill(16, 7) },
       { type: "Pong", value: fill(16, 8) },
+      { type: "Cover" },
       { type: "Close", value: { type: "Done" } },
     ]);
     expect(wing.opener.isClosed).toBe(true);

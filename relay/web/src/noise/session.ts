@@ -191,6 +191,11 @@ export class Sealer {
     return this.#queue.run(() => this.#seal({ type: "Pong", value: bytes }, now, "bucket"));
   }
 
+  /** Seals nothing, in a record as large as a key press. */
+  cover(now: number): Promise<Bytes> {
+    return this.#queue.run(() => this.#seal({ type: "Cover" }, now, "bucket"));
+  }
+
   /** Seals the end of this direction: nothing can follow it. */
   close(close: Close): Promise<Bytes> {
     return this.#queue.run(async () => {
@@ -270,7 +275,9 @@ export type Opened =
   /** The end of this direction, in order. */
   | { readonly type: "Close"; readonly value: Close }
   /** The sender goes on with its next key. */
-  | { readonly type: "Rekeyed" };
+  | { readonly type: "Rekeyed" }
+  /** Nothing: it stands for a key press. A wing answers it with a cover of its own; a client does not answer. */
+  | { readonly type: "Cover" };
 
 /** The receiving direction of a session. */
 export class Opener {
@@ -354,6 +361,7 @@ export class Opener {
         return record;
       case "Ping":
       case "Pong":
+      case "Cover":
         return record;
     }
   }

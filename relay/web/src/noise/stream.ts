@@ -181,6 +181,8 @@ export class SealedStream {
       case "Rekeyed":
         this.#rekeyed += 1;
         return undefined;
+      // A client does not answer a cover, and how a wing does is for its own program.
+      case "Cover":
       case "Partial":
       case undefined:
         return undefined;

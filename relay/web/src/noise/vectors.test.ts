@@ -6,8 +6,19 @@ import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 import { fill, frames, hex, known, ROOT, vectors, Wing } from "../../test/support.ts";
-import type { Bytes } from "./bytes.ts";
-import { concat, utf8 } from "./bytes.ts";
+import {
+  ActCodec,
+  ActorCodec,
+  AccessChangeCodec,
+  AnnouncedCodec,
+  ClientKindCodec,
+  FromWingCodec,
+  SourceCodec,
+  ToWingCodec,
+  WingRequestCodec,
+  WingResponseCodec,
+} from "./access.ts";
+import { type Bytes, base32, concat, utf8 } from "./bytes.ts";
 import {
   array,
   type Codec,
@@ -30,7 +41,7 @@ import {
 import { FromRelayCodec, ProofModeCodec, RoleCodec, ToRelayCodec } from "./control.ts";
 import { frame } from "./deframer.ts";
 import { Initiator, prologue, respond, SUITE } from "./handshake.ts";
-import { EggEpochCodec, type RouteNonce, SessionIdCodec, wingIdOf } from "./ids.ts";
+import { EggEpochCodec, type RouteNonce, roostIdOf, SessionIdCodec, wingIdOf } from "./ids.ts";
 import { type ClientSecret, verifyStatement } from "./keys.ts";
 import * as limits from "./limits.ts";
 import {
@@ -58,7 +69,18 @@ import {
 } from "./messages.ts";
 import { CloseCodec, RecordCodec, StreamHeaderCodec } from "./records.ts";
 import { DEFAULT_LIMITS } from "./session.ts";
-import { clientKeyVouch, noiseKeyStatement, relayProof } from "./signed.ts";
+import {
+  clientKeyVouch,
+  grantBytes,
+  inviteBytes,
+  noiseKeyStatement,
+  passkeyBytes,
+  relayProof,
+  revocationBytes,
+  sasBytes,
+  sasCommitmentBytes,
+  successorBytes,
+} from "./signed.ts";
 
 // Messages of an egg's own socket, which no browser speaks: written out here alone, so that
 // the rules of the format are held to them too.
@@ -122,6 +144,16 @@ const CODECS: Readonly<Record<string, Codec<unknown>>> = {
   FailureKind: FailureKindCodec,
   ToEgg: ToEggCodec,
   FromEgg: FromEggCodec,
+  ToWing: ToWingCodec,
+  FromWing: FromWingCodec,
+  WingRequest: WingRequestCodec,
+  WingResponse: WingResponseCodec,
+  Change: AccessChangeCodec,
+  Act: ActCodec,
+  Actor: ActorCodec,
+  Announced: AnnouncedCodec,
+  Source: SourceCodec,
+  ClientKind: ClientKindCodec,
 } as Readonly<Record<string, Codec<unknown>>>;
 
 // The values that the samples stand for.
@@ -232,8 +264,133 @@ const waited = (reason: string) => ({
 });
 const value = (type: string, value: unknown) => ({ type, value });
 const session = "work";
+const SECOND = await wingIdOf(fill(32, 8) as never);
+const CLIENT = fill(32, 5);
+const ROOST = await roostIdOf("https://roost.example", fill(32, 6) as never);
+const TERMS = { role: "Operator", paths: ["/srv"], expiresAtMs: 1_800_000_000_000n };
+const ALLOW = {
+  client: CLIENT,
+  device: fill(32, 4),
+  name: "laptop",
+  kind: "Browser",
+  user: "ada",
+  terms: TERMS,
+  hardware: false,
+};
+const PASSKEY = {
+  credential: fill(16, 3),
+  publicKey: Uint8Array.of(0xa4, 1, 1),
+  holder: "ada",
+  name: "key",
+  origin: "https://roost.example",
+  rpId: "roost.example",
+  counter: 300,
+  addedAtMs: 1_700_000_000_000n,
+};
+const ASSERTION = {
+  credential: fill(16, 3),
+  authenticatorData: fill(37, 1),
+  clientData: utf8("{}"),
+  signature: fill(64, 2),
+};
+const grant = (org: string | null) => ({
+  roost: ROOST,
+  account: "ada",
+  device: fill(32, 4),
+  client: CLIENT,
+  wing: WING,
+  org,
+  role: "Operator",
+  epoch: 7n,
+  issuedAt: 1_700_000_000n,
+  expiresAt: 1_700_000_600n,
+});
+const signedGrant = (org: string | null) => ({ grant: grant(org), signature: fill(64, 9) });
+const enter = (by: unknown, device: unknown) => value("Enter", { kind: "Cli", name: "laptop", device, by });
+const ROTATE = { type: "Rotate" };
+const ACCESS_SAMPLES = {
+  "Record.Cover": { type: "Cover" },
+  "ClientMessage.Access": value("Access", { type: "Compare" }),
+  "WingMessage.Access": value("Access", { type: "Waiting" }),
+  "Request.Wing": value("Wing", { type: "Clients" }),
+  "Response.Wing": value("Wing", { type: "Changed" }),
+  "ToWing.Enter": enter({ type: "List" }, null),
+  "ToWing.Enter.2": enter(value("Invite", fill(32, 6)), { device: fill(32, 4), signature: fill(64, 5) }),
+  "ToWing.Enter.3": enter(value("Grant", signedGrant(null)), null),
+  "ToWing.Passkey": value("Passkey", ASSERTION),
+  "ToWing.Compare": { type: "Compare" },
+  "ToWing.CompareNonce": value("CompareNonce", fill(32, 7)),
+  "ToWing.Renew": value("Renew", signedGrant("org")),
+  "FromWing.Admitted": value("Admitted", TERMS),
+  "FromWing.PasskeyWanted": value("PasskeyWanted", fill(32, 8)),
+  "FromWing.Waiting": { type: "Waiting" },
+  "FromWing.CompareCommitment": value("CompareCommitment", fill(32, 9)),
+  "FromWing.CompareOpening": value("CompareOpening", fill(32, 10)),
+  "FromWing.Announced": value("Announced", {
+    number: 300n,
+    atMs: 1_700_000_000_000n,
+    by: { type: "Machine" },
+    what: { type: "Unlocked" },
+  }),
+  "WingRequest.Clients": { type: "Clients" },
+  "WingRequest.Challenge": { type: "Challenge" },
+  "WingRequest.Change": { type: "Change", change: ROTATE, assertion: ASSERTION },
+  "WingRequest.Enrol": value("Enrol", {
+    name: "key",
+    rpId: "roost.example",
+    authenticatorData: fill(40, 1),
+    clientData: utf8("{}"),
+  }),
+  "WingResponse.Clients": value("Clients", {
+    mode: "Approve",
+    clients: [
+      { allow: ALLOW, source: "Invite", addedAtMs: 1_700_000_000_000n, verified: true, unconfirmed: false },
+    ],
+    waiting: [{ client: CLIENT, name: "phone", account: "ada", passkey: false, sinceMs: 1_700_000_000_000n }],
+    passkeys: [PASSKEY],
+    revoked: [[value("Account", "eve"), 1_700_000_000_000n]],
+  }),
+  "WingResponse.Challenge": value("Challenge", fill(32, 8)),
+  "WingResponse.Changed": { type: "Changed" },
+  "WingResponse.Enrolling": { type: "Enrolling" },
+  "Change.Approve": { type: "Approve", code: "123456", role: "Operator", paths: ["/srv"] },
+  "Change.Allow": value("Allow", ALLOW),
+  "Change.Revoke": value("Revoke", value("Client", CLIENT)),
+  "Change.Revoke.2": value("Revoke", value("Device", fill(32, 4))),
+  "Change.Revoke.3": value("Revoke", value("Account", "eve")),
+  "Change.SetTerms": { type: "SetTerms", client: CLIENT, terms: TERMS },
+  "Change.SetHardware": { type: "SetHardware", client: CLIENT, hardware: true },
+  "Change.Confirm": { type: "Confirm", client: CLIENT },
+  "Change.SetMode": value("SetMode", "Approve"),
+  "Change.SetMode.2": value("SetMode", "Relay"),
+  "Change.SetMode.3": value("SetMode", "Locked"),
+  "Change.Lock": { type: "Lock", noRelayPage: true },
+  "Change.EnrolPasskey": value("EnrolPasskey", PASSKEY),
+  "Change.ForgetPasskey": { type: "ForgetPasskey", credential: fill(16, 3) },
+  "Change.Rotate": ROTATE,
+  "Act.Enter": { type: "Enter" },
+  "Act.Enrol": { type: "Enrol" },
+  "Act.Change": value("Change", ROTATE),
+  "Actor.Machine": { type: "Machine" },
+  "Actor.Client": value("Client", CLIENT),
+  "Actor.Grant": value("Grant", "ada"),
+  "Announced.Allowed": { type: "Allowed", client: CLIENT, name: "laptop", role: "Owner", source: "Local" },
+  "Announced.Revoked": value("Revoked", value("Client", CLIENT)),
+  "Announced.Terms": { type: "Terms", client: CLIENT, role: "Observer" },
+  "Announced.Hardware": { type: "Hardware", client: CLIENT, hardware: true },
+  "Announced.Confirmed": { type: "Confirmed", client: CLIENT },
+  "Announced.Mode": value("Mode", "Relay"),
+  "Announced.Locked": { type: "Locked", noRelayPage: false },
+  "Announced.Unlocked": { type: "Unlocked" },
+  "Announced.PasskeyEnrolled": { type: "PasskeyEnrolled", name: "key", origin: "https://roost.example" },
+  "Announced.PasskeyForgotten": { type: "PasskeyForgotten", name: "key" },
+  "Announced.Rotated": { type: "Rotated" },
+  "Announced.Invited": { type: "Invited", role: "Operator" },
+  "Announced.EnteredByGrant": { type: "EnteredByGrant", client: CLIENT, account: "ada" },
+};
 
 const SAMPLES: Readonly<Record<string, unknown>> = {
+  ...ACCESS_SAMPLES,
   "StreamHeader.Route": value("Route", { wing: WING, nonce: fill(16, 1), versions: versions(1, 300) }),
   "Role.Client": { type: "Client" },
   "Role.Wing": value("Wing", WING),
@@ -411,13 +568,13 @@ const SAMPLES: Readonly<Record<string, unknown>> = {
 };
 
 /** Enums without fields: a sample is the variant's name. */
-const NAMES = new Set(["SessionKind", "SessionStatus", "Isolation", "PrincipalKind", "FailureKind"]);
+const NAMES = new Set(["SessionKind", "SessionStatus", "Isolation", "PrincipalKind", "FailureKind", "Source", "ClientKind"]);
 
 const MESSAGES = vectors("protocol/vectors/messages.txt");
 const MAX = limits.MAX_MESSAGE;
 
 describe("the messages of the committed file", () => {
-  const messages = [...MESSAGES].filter(([name]) => !/^(signed|remote)\./.test(name));
+  const messages = [...MESSAGES].filter(([name]) => !/^(signed|remote|json)\.|^roost_id$/.test(name));
 
   it("are all known here, and no other is", () => {
     const samples = Object.keys(SAMPLES);
@@ -471,8 +628,35 @@ describe("the bytes that are signed", () => {
     ["client_key", clientKeyVouch(fill(32, 4) as never, fill(32, 5) as never)],
     ["relay_proof.wing", relayProof(proof)],
     ["relay_proof.client", relayProof({ ...proof, mode: "Nonce", role: { type: "Client" }, exporter: fill(0, 0) })],
+    ["successor", successorBytes(WING as never, SECOND)],
+    ["revocation", revocationBytes(WING as never)],
+    ["grant", grantBytes(grant(null) as never)],
+    ["grant.org", grantBytes(grant("org") as never)],
+    ["invite", inviteBytes(fill(32, 1), CLIENT as never)],
+    ["sas_commitment", sasCommitmentBytes(fill(32, 1), fill(32, 2))],
+    ["sas", sasBytes(fill(32, 1), fill(32, 2), fill(32, 3))],
+    ["passkey", passkeyBytes(fill(32, 1), fill(32, 2), encode(ActCodec, { type: "Enter" }, MAX))],
   ])("are those of the file: %s", (name, bytes) => {
     expect(hex(bytes)).toBe(hex(MESSAGES.get(`signed.${name}`) as Bytes));
+  });
+});
+
+describe("the rest of the file", () => {
+  it("is known here: a roost's id, and what identities say when they step down, as JSON", async () => {
+    expect(hex(ROOST)).toBe(hex(MESSAGES.get("roost_id") as Bytes));
+    const statements = JSON.parse(new TextDecoder().decode(MESSAGES.get("json.wing_statements")));
+    const old = base32(fill(32, 7));
+    const signature = base32(fill(64, 9));
+    expect(statements).toEqual({
+      successors: [{ old, new: SECOND, signature }],
+      revocations: [{ identity: old, signature }],
+    });
+  });
+
+  it("has no layout that is not replayed", () => {
+    const layouts = [...MESSAGES.keys()].filter((name) => name.startsWith("signed."));
+
+    expect(layouts).toHaveLength(12);
   });
 });
 
