@@ -7,11 +7,6 @@
 //! An input that once found a fault stays in `corpora/NAME`, so the fault cannot return.
 #![forbid(unsafe_code)]
 
-mod model;
-mod plan;
-mod policy;
-mod script;
-
 use core::time::Duration;
 use std::sync::LazyLock;
 
@@ -36,9 +31,6 @@ use wt_sandbox::proxy::head::{self, ReplyHead, RequestHead};
 use wt_sandbox::proxy::hello::HelloReader;
 use wt_sandbox::proxy::socks;
 
-pub use plan::plan;
-pub use policy::{egg_yaml, path_rules};
-
 /// A target: it returns, or it found a fault.
 pub type Target = fn(&[u8]);
 
@@ -49,7 +41,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("client_message", client_message),
     ("deframer", deframer),
     ("dns", dns),
-    ("egg_yaml", egg_yaml),
     ("from_egg", from_egg),
     ("from_relay", from_relay),
     ("host", host),
@@ -57,9 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("http_head", http_head),
     ("initiator", initiator),
     ("opener", opener),
-    ("path_rules", path_rules),
     ("pins", pins),
-    ("plan", plan),
     ("record", record),
     ("responder", responder),
     ("socks", socks),
