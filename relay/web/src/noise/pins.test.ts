@@ -195,6 +195,15 @@ describe("an identity that steps down", () => {
     expect(notices).toEqual([{ type: "Followed", from: a.wingId, to: c.wingId, label: "box" }]);
   });
 
+  it("is not followed through one that was revoked, though nobody here knew that", async () => {
+    const [pins, c] = [await pinned(["box", 1]), await wing(3)];
+    const before = pins.toJson();
+
+    expect(pins.takeStatements(await said([[1, 2], [2, 3]], [2]), [c], 5)).toEqual([]);
+
+    expect(pins.toJson()).toEqual(before);
+  });
+
   it("is not followed to one that it did not name itself", async () => {
     const [pins, a, b] = [await pinned(["box", 1]), await wing(1), await wing(2)];
     const [honest] = (await said([[1, 2]], [], (statements) => statements)).successors;
